@@ -1,0 +1,27 @@
+# Language level, warnings and sanitizers, the same for every target.
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+option(CERA_TESTS "build the tests" ON)
+option(CERA_FUZZ "build the fuzzers (needs clang)" OFF)
+option(CERA_COVERAGE "instrument for coverage" OFF)
+set(CERA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined or thread")
+
+# The order and rounding of every float operation is part of an op's definition
+# (docs/ARCHITECTURE.md, "Numbers"): no contraction, no reassociation.
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off)
+
+if(CERA_SANITIZE)
+  add_compile_options(-fsanitize=${CERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${CERA_SANITIZE})
+endif()
+if(CERA_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+if(CERA_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

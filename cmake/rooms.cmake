@@ -1,0 +1,28 @@
+# cera_room(NAME DEPS...): the static library cera_NAME from every source under src/NAME.
+# src/cli/main.cpp is the executable's and is left out.
+function(cera_room name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/src/cli/main\\.cpp$")
+  if(sources)
+    add_library(cera_${name} STATIC ${sources})
+    target_include_directories(cera_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(cera_${name} PUBLIC ${ARGN})
+  else()
+    add_library(cera_${name} INTERFACE)
+    target_include_directories(cera_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(cera_${name} INTERFACE ${ARGN})
+  endif()
+endfunction()
+
+# cera_test(NAME DEPS...): the GoogleTest program test_NAME from tests/NAME/*.cpp, one ctest entry.
+function(cera_test name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(test_${name} ${sources})
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(test_${name} PRIVATE CERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(test_${name} PRIVATE ${ARGN} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND test_${name})
+endfunction()
