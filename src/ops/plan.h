@@ -96,6 +96,10 @@ class PlanBuilder {
   BufferId add_buffer(uint32_t width, RowSet rows, std::string name);
   void add(Op op);
   void mistake(std::string message);
+  void check_input(BufferId in, const NormSpec& norm, const Weight& weight);
+  uint32_t check_linear(BufferId in, const std::vector<Weight>& weights,
+                        const LinearOptions& options);
+  void check_heads(BufferId qkv, uint32_t kv_layer, HeadShape heads, const char* op);
 
   Plan plan_;
   int32_t layer_ = -1;
