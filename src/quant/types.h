@@ -32,7 +32,14 @@ const TypeInfo* find_type(uint32_t gguf_id);
 const TypeInfo& type_info(TensorType type);
 std::span<const TypeInfo> all_types();
 
-/// Name of any GGUF type id, also of those we cannot run ("IQ2_XS"); "type 77" for unknown ones.
+/// Name of any GGUF type id, also of those we cannot run ("IQ2_XS"); "unknown" for an unpublished one.
 std::string_view gguf_type_name(uint32_t gguf_id);
+
+struct BlockShape {
+  uint32_t size;   // elements
+  uint32_t bytes;
+};
+/// Of any published GGUF type, also of those we cannot run.
+std::optional<BlockShape> gguf_block_shape(uint32_t gguf_id);
 
 }  // namespace cera
