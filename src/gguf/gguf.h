@@ -100,7 +100,9 @@ class File {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Writes version 3. Tensor bytes are copied on write(), not before: keep them alive.
+/// Writes version 3, entries and tensors in the order they were given; setting a key again replaces its value.
+/// The alignment is that of the key general.alignment, or 32. Tensor bytes are copied on write(), not before:
+/// keep them alive.
 class Writer {
  public:
   void set(std::string key, Value value, ValueType type);
@@ -111,7 +113,7 @@ class Writer {
   void set_strings(std::string key, std::vector<std::string> values);
   void set_ints(std::string key, std::vector<int32_t> values);
   void set_floats(std::string key, std::vector<float> values);
-  /// dimensions: ne0 first. The byte count must match type and dimensions (checked in write).
+  /// dimensions: ne0 first. The byte count must match type and dimensions (checked in bytes() and write()).
   void add_tensor(std::string name, TensorType type, std::vector<uint64_t> dimensions,
                   std::span<const std::byte> data);
   Result<std::vector<std::byte>> bytes() const;
@@ -124,6 +126,13 @@ class Writer {
     std::vector<uint64_t> dimensions;
     std::span<const std::byte> data;
   };
+  Result<void> check_tensors() const;
+  /// Everything before the tensor data.
+  Result<std::vector<std::byte>> header(uint64_t alignment) const;
+  /// Calls use(pieces) with the parts of the file in order.
+  template <class Use>
+  Result<void> with_pieces(Use use) const;
+
   std::vector<std::pair<std::string, Entry>> entries_;
   std::vector<Tensor> tensors_;
 };
