@@ -43,6 +43,25 @@ struct QuantisedRow {
 /// reaches the logits instead of vanishing.
 QuantisedRow quantise_activations(const float* x, uint32_t n, uint32_t block);
 
+/// The same into memory of the caller: q [n], d [n / block], sums [n / 16].
+void quantise_activations(const float* x, uint32_t n, uint32_t block, int8_t* q, float* d, int16_t* sums);
+
+/// A quantised row that lies elsewhere.
+struct QuantisedView {
+  const int8_t* q;
+  const float* d;
+  const int16_t* sums;
+};
+
+/// Step 3 for one row of a quantised weight and n_x activation rows: out[i].
+void dot_quantised(const Weight& weight, uint32_t row, const QuantisedView* x, uint32_t n_x, float* out);
+
+/// One row of a float weight, widened: to [n_cols].
+void widen_row(const Weight& weight, uint32_t row, float* to);
+
+/// Step 4 up to the scale.
+float finish(float dot, float bias_or_zero, bool has_bias, Activation activation, float scale);
+
 /// Step 3 for one weight row and one activation row (normed, f32).
 float dot_row(const Weight& weight, uint32_t row, const float* x);
 
