@@ -23,7 +23,9 @@ void expect_canonical(const SpanText& text) {
   const SpanText::Run* previous = nullptr;
   for (const SpanText::Run& run : text.runs()) {
     EXPECT_GT(run.end, begin) << "an empty run";
-    if (previous) EXPECT_NE(previous->origin, run.origin) << "neighbours of one origin";
+    if (previous) {
+      EXPECT_NE(previous->origin, run.origin) << "neighbours of one origin";
+    }
     begin = run.end;
     previous = &run;
   }
