@@ -13,7 +13,9 @@
 namespace cera {
 namespace {
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& path) {
   constexpr size_t largest_write = size_t{1} << 30;
@@ -26,7 +28,8 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::stri
   return {};
 }
 
-Result<void> write_pieces(const std::string& path, std::span<const std::span<const std::byte>> pieces) {
+Result<void> write_pieces(const std::string& path,
+                          std::span<const std::span<const std::byte>> pieces) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return fail(ErrorCode::io, path, "cannot create: {}", reason(errno));
   Result<void> result;
@@ -35,8 +38,10 @@ Result<void> write_pieces(const std::string& path, std::span<const std::span<con
     if (!result) break;
   }
   // The contents must reach the disk before the name does.
-  if (result && ::fsync(fd) != 0) result = fail(ErrorCode::io, path, "cannot write: {}", reason(errno));
-  if (::close(fd) != 0 && result) result = fail(ErrorCode::io, path, "cannot write: {}", reason(errno));
+  if (result && ::fsync(fd) != 0)
+    result = fail(ErrorCode::io, path, "cannot write: {}", reason(errno));
+  if (::close(fd) != 0 && result)
+    result = fail(ErrorCode::io, path, "cannot write: {}", reason(errno));
   return result;
 }
 

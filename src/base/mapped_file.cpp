@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::align_val_t buffer_alignment{64};
 
-std::string reason(int error) { return std::generic_category().message(error); }
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
 
 struct Descriptor {
   int fd;
@@ -54,11 +56,13 @@ Result<MappedFile> MappedFile::open(const std::string& path, bool use_mmap) {
   // O_NONBLOCK: opening a named pipe must not hang; it has no effect on regular files.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) {
-    const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::not_found : ErrorCode::io;
+    const ErrorCode code =
+        errno == ENOENT || errno == ENOTDIR ? ErrorCode::not_found : ErrorCode::io;
     return fail(code, path, "cannot open: {}", reason(errno));
   }
   struct stat status;
-  if (::fstat(file.fd, &status) != 0) return fail(ErrorCode::io, path, "cannot examine: {}", reason(errno));
+  if (::fstat(file.fd, &status) != 0)
+    return fail(ErrorCode::io, path, "cannot examine: {}", reason(errno));
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::io, path, "is not a regular file");
   const auto size = checked_cast<size_t>(status.st_size);
   if (!size) return fail(ErrorCode::io, path, "is too large for this system");
@@ -69,7 +73,8 @@ Result<MappedFile> MappedFile::open(const std::string& path, bool use_mmap) {
   if (use_mmap) {
     void* start = ::mmap(nullptr, *size, PROT_READ, MAP_PRIVATE, file.fd, 0);
     if (start == MAP_FAILED)
-      return fail(ErrorCode::io, path, "cannot map: {} (reading without mmap may work)", reason(errno));
+      return fail(ErrorCode::io, path, "cannot map: {} (reading without mmap may work)",
+                  reason(errno));
     result.data_ = {static_cast<const std::byte*>(start), Release{*size, true}};
     return result;
   }

@@ -11,8 +11,9 @@
 
 namespace cera {
 
-/// Read-only bytes of a whole regular file. Move-only; the bytes live as long as the object and start on a
-/// 64-byte boundary. Mapped bytes follow the file: whoever truncates it meanwhile ends the process (SIGBUS).
+/// Read-only bytes of a whole regular file. Move-only; the bytes live as long as the object and
+/// start on a 64-byte boundary. Mapped bytes follow the file: whoever truncates it meanwhile ends
+/// the process (SIGBUS).
 class MappedFile {
  public:
   /// use_mmap false reads everything into memory instead.

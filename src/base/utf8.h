@@ -1,5 +1,6 @@
 #pragma once
-// UTF-8 validation as the Unicode standard defines it: no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8 validation as the Unicode standard defines it: no overlong forms, no surrogates, nothing
+// above U+10FFFF.
 
 #include <cstddef>
 #include <string_view>
@@ -8,7 +9,9 @@ namespace cera {
 
 /// Length in bytes of the well-formed sequence that `text` starts with; 0 when it starts with none.
 constexpr size_t utf8_sequence_bytes(std::string_view text) {
-  const auto at = [text](size_t i) { return i < text.size() ? unsigned(static_cast<unsigned char>(text[i])) : 0u; };
+  const auto at = [text](size_t i) {
+    return i < text.size() ? unsigned(static_cast<unsigned char>(text[i])) : 0u;
+  };
   const auto tail = [at](size_t i) { return (at(i) & 0xc0) == 0x80; };
   const unsigned lead = at(0), second = at(1);
   if (text.empty()) return 0;

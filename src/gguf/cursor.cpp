@@ -32,13 +32,14 @@ Result<std::string_view> Cursor::read_string(std::string_view what) {
 }
 
 std::unexpected<Error> Cursor::too_short(uint64_t n_bytes, std::string_view what) const {
-  return malformed("{} at byte {} needs {} bytes, but only {} are left: the file is damaged or incomplete",
-                   what, at_, n_bytes, left());
+  return malformed(
+      "{} at byte {} needs {} bytes, but only {} are left: the file is damaged or incomplete", what,
+      at_, n_bytes, left());
 }
 
 std::unexpected<Error> Cursor::too_large(std::string_view what) const {
-  return malformed("{} at byte {} would need more memory than a file of {} bytes may ask for", what, at_,
-                   bytes_.size());
+  return malformed("{} at byte {} would need more memory than a file of {} bytes may ask for", what,
+                   at_, bytes_.size());
 }
 
 }  // namespace cera::gguf

@@ -1,5 +1,6 @@
 #pragma once
-// Bounds-checked reading of little-endian values, and the account of memory that a file may make us allocate.
+// Bounds-checked reading of little-endian values, and the account of memory that a file may make us
+// allocate.
 
 #include <bit>
 #include <cstddef>
@@ -51,7 +52,8 @@ class Cursor {
     return start;
   }
 
-  /// Charges memory that the caller is about to allocate; an error when the file asks for too much of it.
+  /// Charges memory that the caller is about to allocate; an error when the file asks for too much
+  /// of it.
   Result<void> charge(uint64_t n_bytes, std::string_view what) {
     if (n_bytes > budget_) return too_large(what);
     budget_ -= n_bytes;
@@ -60,7 +62,8 @@ class Cursor {
 
   template <class... Args>
   std::unexpected<Error> malformed(fmt::format_string<Args...> format, Args&&... args) const {
-    return fail(ErrorCode::malformed, label_, "{}", fmt::format(format, std::forward<Args>(args)...));
+    return fail(ErrorCode::malformed, label_, "{}",
+                fmt::format(format, std::forward<Args>(args)...));
   }
 
  private:

@@ -17,7 +17,8 @@ struct SplitKeys {
   std::optional<uint64_t> n_tensors;
 };
 
-Result<std::optional<uint64_t>> split_key(const Part& part, std::string_view key, const std::string& path) {
+Result<std::optional<uint64_t>> split_key(const Part& part, std::string_view key,
+                                          const std::string& path) {
   const auto found = part.metadata.find(key);
   if (found == part.metadata.end()) return std::nullopt;
   if (const auto* u = std::get_if<uint64_t>(&found->second.value)) return *u;
@@ -36,8 +37,8 @@ Result<SplitKeys> split_keys(const Part& part, const std::string& path) {
     return fail(ErrorCode::malformed, path, "metadata has 'split.count' but no '{}'",
                 number ? "split.tensors.count" : "split.no");
   if (keys.number >= keys.count)
-    return fail(ErrorCode::malformed, path, "metadata key 'split.no' is {}, but 'split.count' is {}",
-                keys.number, keys.count);
+    return fail(ErrorCode::malformed, path,
+                "metadata key 'split.no' is {}, but 'split.count' is {}", keys.number, keys.count);
   return keys;
 }
 
@@ -47,23 +48,24 @@ Result<void> check_first_part(const SplitKeys& keys, const std::optional<SplitNa
   if (keys.count == 1) {
     if (name && name->count > 1)
       return fail(ErrorCode::malformed, path,
-                  "is named like part {} of {}, but its metadata has no 'split.count'", name->number,
-                  name->count);
+                  "is named like part {} of {}, but its metadata has no 'split.count'",
+                  name->number, name->count);
     return {};
   }
   const bool name_fits = name && name->count == keys.count && name->number == keys.number + 1;
   if (keys.number != 0)
-    return fail(ErrorCode::invalid_argument, path, "is part {} of {} of a split model; open {} instead",
-                keys.number + 1, keys.count,
+    return fail(ErrorCode::invalid_argument, path,
+                "is part {} of {} of a split model; open {} instead", keys.number + 1, keys.count,
                 name_fits ? split_path(name->prefix, 1, keys.count) : "the first part");
   if (!name_fits)
     return fail(ErrorCode::invalid_argument, path,
-                "is part 1 of {} of a split model; to find the others its name must end in '{}'", keys.count,
-                split_path("", 1, keys.count));
+                "is part 1 of {} of a split model; to find the others its name must end in '{}'",
+                keys.count, split_path("", 1, keys.count));
   return {};
 }
 
-Result<Part> load_part(const std::string& path, const OpenOptions& options, std::vector<MappedFile>& files) {
+Result<Part> load_part(const std::string& path, const OpenOptions& options,
+                       std::vector<MappedFile>& files) {
   CERA_TRY(MappedFile file, MappedFile::open(path, options.use_mmap));
   const uint64_t size = file.bytes().size();
   const uint64_t held = file.is_mapped() ? 0 : size;
@@ -72,25 +74,26 @@ Result<Part> load_part(const std::string& path, const OpenOptions& options, std:
   return part;
 }
 
-Result<void> load_siblings(const SplitKeys& first, const SplitName& name, const OpenOptions& options,
-                           Contents& contents) {
+Result<void> load_siblings(const SplitKeys& first, const SplitName& name,
+                           const OpenOptions& options, Contents& contents) {
   for (uint64_t number = 2; number <= first.count; ++number) {
     const std::string path = split_path(name.prefix, number, first.count);
     auto part = load_part(path, options, contents.files);
     if (!part && part.error().code == ErrorCode::not_found)
-      return fail(ErrorCode::not_found, contents.path, "part {} of {} is missing: there is no {}", number,
-                  first.count, path);
+      return fail(ErrorCode::not_found, contents.path, "part {} of {} is missing: there is no {}",
+                  number, first.count, path);
     if (!part) return std::unexpected(std::move(part).error());
     CERA_TRY(const SplitKeys keys, split_keys(*part, path));
     if (keys.number != number - 1 || keys.count != first.count)
-      return fail(ErrorCode::malformed, path, "calls itself part {} of {}, but its name says {} of {}",
-                  keys.number + 1, keys.count, number, first.count);
+      return fail(ErrorCode::malformed, path,
+                  "calls itself part {} of {}, but its name says {} of {}", keys.number + 1,
+                  keys.count, number, first.count);
     contents.add_tensors(std::move(part->tensors));
   }
   if (contents.tensors.size() != *first.n_tensors)
     return fail(ErrorCode::malformed, contents.path,
-                "the parts hold {} tensors, but 'split.tensors.count' is {}", contents.tensors.size(),
-                *first.n_tensors);
+                "the parts hold {} tensors, but 'split.tensors.count' is {}",
+                contents.tensors.size(), *first.n_tensors);
   return {};
 }
 
@@ -100,7 +103,7 @@ void Contents::add_tensors(std::vector<TensorInfo> more) {
   const auto file_index = n_parts++;
   if (tensors.empty()) {
     tensors = std::move(more);
-    return;   // the first part is number 0, as the tensors say already
+    return;  // the first part is number 0, as the tensors say already
   }
   for (TensorInfo& tensor : more) {
     tensor.file_index = file_index;
@@ -113,9 +116,9 @@ Result<void> Contents::index_names() {
   for (uint32_t i = 0; i < by_name.size(); ++i) by_name[i] = i;
   std::sort(by_name.begin(), by_name.end(),
             [this](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
-  const auto twice = std::adjacent_find(by_name.begin(), by_name.end(), [this](uint32_t a, uint32_t b) {
-    return tensors[a].name == tensors[b].name;
-  });
+  const auto twice = std::adjacent_find(
+      by_name.begin(), by_name.end(),
+      [this](uint32_t a, uint32_t b) { return tensors[a].name == tensors[b].name; });
   if (twice == by_name.end()) return {};
   return fail(ErrorCode::malformed, path, "tensor {} appears twice", quoted(tensors[*twice].name));
 }
@@ -142,15 +145,16 @@ Result<std::shared_ptr<const File>> File::open(const std::string& path, OpenOpti
   return file;
 }
 
-Result<std::shared_ptr<const File>> File::from_bytes(std::span<const std::byte> bytes, std::string label) {
+Result<std::shared_ptr<const File>> File::from_bytes(std::span<const std::byte> bytes,
+                                                     std::string label) {
   auto impl = std::make_shared<Impl>();
   impl->path = std::move(label);
   CERA_TRY(Part part, parse(bytes, impl->path, memory_budget(bytes.size())));
   CERA_TRY(const SplitKeys keys, split_keys(part, impl->path));
   if (keys.count > 1)
     return fail(ErrorCode::unsupported, impl->path,
-                "is part {} of {} of a split model, which can only be opened by path", keys.number + 1,
-                keys.count);
+                "is part {} of {} of a split model, which can only be opened by path",
+                keys.number + 1, keys.count);
   impl->version = part.version;
   impl->size_bytes = bytes.size();
   impl->metadata = std::move(part.metadata);
@@ -162,22 +166,32 @@ Result<std::shared_ptr<const File>> File::from_bytes(std::span<const std::byte> 
 }
 
 uint64_t TensorInfo::elements() const {
-  uint64_t product = 1;   // cannot wrap: checked when the file was opened
+  uint64_t product = 1;  // cannot wrap: checked when the file was opened
   for (const uint64_t dimension : dimensions) product *= dimension;
   return product;
 }
 
-const std::string& File::path() const { return impl_->path; }
-uint32_t File::version() const { return impl_->version; }
-uint64_t File::size_bytes() const { return impl_->size_bytes; }
-const std::map<std::string, Entry, std::less<>>& File::metadata() const { return impl_->metadata; }
-std::span<const TensorInfo> File::tensors() const { return impl_->tensors; }
+const std::string& File::path() const {
+  return impl_->path;
+}
+uint32_t File::version() const {
+  return impl_->version;
+}
+uint64_t File::size_bytes() const {
+  return impl_->size_bytes;
+}
+const std::map<std::string, Entry, std::less<>>& File::metadata() const {
+  return impl_->metadata;
+}
+std::span<const TensorInfo> File::tensors() const {
+  return impl_->tensors;
+}
 
 const TensorInfo* File::find_tensor(std::string_view name) const {
   const auto& tensors = impl_->tensors;
-  const auto found =
-      std::lower_bound(impl_->by_name.begin(), impl_->by_name.end(), name,
-                       [&](uint32_t i, std::string_view wanted) { return tensors[i].name < wanted; });
+  const auto found = std::lower_bound(
+      impl_->by_name.begin(), impl_->by_name.end(), name,
+      [&](uint32_t i, std::string_view wanted) { return tensors[i].name < wanted; });
   if (found == impl_->by_name.end() || tensors[*found].name != name) return nullptr;
   return &tensors[*found];
 }

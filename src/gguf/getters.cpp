@@ -28,7 +28,8 @@ std::optional<To> convert(const From& from) {
     return std::string_view(from);
   } else if constexpr (is_integer && std::is_same_v<To, double>) {
     return double(from);
-  } else if constexpr (is_integer && (std::is_same_v<To, uint64_t> || std::is_same_v<To, int64_t>)) {
+  } else if constexpr (is_integer &&
+                       (std::is_same_v<To, uint64_t> || std::is_same_v<To, int64_t>)) {
     return checked_cast<To>(from);
   } else {
     return std::nullopt;
@@ -37,9 +38,11 @@ std::optional<To> convert(const From& from) {
 
 std::string describe(const Entry& entry) {
   if (const auto* array = std::get_if<std::shared_ptr<const Array>>(&entry.value))
-    return fmt::format("an array of {} {}", (*array)->size(), value_type_name((*array)->element_type));
+    return fmt::format("an array of {} {}", (*array)->size(),
+                       value_type_name((*array)->element_type));
   const std::string_view type = value_type_name(entry.type);
-  if (const auto* u = std::get_if<uint64_t>(&entry.value)) return fmt::format("the {} {}", type, *u);
+  if (const auto* u = std::get_if<uint64_t>(&entry.value))
+    return fmt::format("the {} {}", type, *u);
   if (const auto* i = std::get_if<int64_t>(&entry.value)) return fmt::format("the {} {}", type, *i);
   if (const auto* f = std::get_if<double>(&entry.value)) return fmt::format("the {} {}", type, *f);
   if (const auto* b = std::get_if<bool>(&entry.value)) return fmt::format("the {} {}", type, *b);
@@ -57,9 +60,10 @@ struct Reader {
     return &found->second;
   }
 
-  std::unexpected<Error> wrong(std::string_view key, const Entry& entry, std::string_view wanted) const {
-    return fail(ErrorCode::malformed, contents.path, "metadata key '{}' is {}, but {} is needed", key,
-                describe(entry), wanted);
+  std::unexpected<Error> wrong(std::string_view key, const Entry& entry,
+                               std::string_view wanted) const {
+    return fail(ErrorCode::malformed, contents.path, "metadata key '{}' is {}, but {} is needed",
+                key, describe(entry), wanted);
   }
 
   template <class T>
@@ -105,19 +109,29 @@ struct Reader {
     if (fits) return values;
     const std::string wanted = fmt::format("an array of {}s", wanted_name<T>);
     return fail(ErrorCode::malformed, contents.path,
-                "metadata key '{}' is an array of {} whose element {} is not what is needed: {}", key,
-                value_type_name(from->element_type), values.size(), wanted);
+                "metadata key '{}' is an array of {} whose element {} is not what is needed: {}",
+                key, value_type_name(from->element_type), values.size(), wanted);
   }
 };
 
 }  // namespace
 
-bool File::has(std::string_view key) const { return impl_->metadata.contains(key); }
+bool File::has(std::string_view key) const {
+  return impl_->metadata.contains(key);
+}
 
-Result<uint64_t> File::get_uint(std::string_view key) const { return Reader{*impl_}.scalar<uint64_t>(key); }
-Result<int64_t> File::get_int(std::string_view key) const { return Reader{*impl_}.scalar<int64_t>(key); }
-Result<double> File::get_float(std::string_view key) const { return Reader{*impl_}.scalar<double>(key); }
-Result<bool> File::get_bool(std::string_view key) const { return Reader{*impl_}.scalar<bool>(key); }
+Result<uint64_t> File::get_uint(std::string_view key) const {
+  return Reader{*impl_}.scalar<uint64_t>(key);
+}
+Result<int64_t> File::get_int(std::string_view key) const {
+  return Reader{*impl_}.scalar<int64_t>(key);
+}
+Result<double> File::get_float(std::string_view key) const {
+  return Reader{*impl_}.scalar<double>(key);
+}
+Result<bool> File::get_bool(std::string_view key) const {
+  return Reader{*impl_}.scalar<bool>(key);
+}
 Result<std::string_view> File::get_string(std::string_view key) const {
   return Reader{*impl_}.scalar<std::string_view>(key);
 }

@@ -12,8 +12,8 @@
 namespace cera::gguf {
 namespace {
 
-// Smallest encodings: key length, one byte of key, type, value; name length, one byte of name, rank, one
-// dimension, type, offset.
+// Smallest encodings: key length, one byte of key, type, value; name length, one byte of name,
+// rank, one dimension, type, offset.
 constexpr uint64_t smallest_entry_bytes = 8 + 1 + 4 + 1;
 constexpr uint64_t smallest_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;
 // Generous sizes of what one of them costs in memory, without its text.
@@ -30,20 +30,24 @@ Result<Header> read_header(Cursor& in) {
     return fail(ErrorCode::malformed, label, "is not a GGUF file (it does not start with 'GGUF')");
   CERA_TRY(const uint32_t version, in.read<uint32_t>("the version"));
   if (version != 0 && (version & 0xffff) == 0)
-    return fail(ErrorCode::unsupported, label,
-                "is a big-endian GGUF file; convert it to little-endian (gguf_convert_endian.py little)");
+    return fail(
+        ErrorCode::unsupported, label,
+        "is a big-endian GGUF file; convert it to little-endian (gguf_convert_endian.py little)");
   if (version == 1)
     return fail(ErrorCode::unsupported, label,
-                "is GGUF version 1, which is obsolete; versions 2 and 3 can be read: convert the model anew");
+                "is GGUF version 1, which is obsolete; versions 2 and 3 can be read: convert the "
+                "model anew");
   if (version != 2 && version != 3)
-    return fail(ErrorCode::unsupported, label, "has GGUF version {}; versions 2 and 3 can be read", version);
+    return fail(ErrorCode::unsupported, label, "has GGUF version {}; versions 2 and 3 can be read",
+                version);
   CERA_TRY(const uint64_t n_tensors, in.read<uint64_t>("the number of tensors"));
   CERA_TRY(const uint64_t n_entries, in.read<uint64_t>("the number of metadata entries"));
   if (n_entries > in.left() / smallest_entry_bytes)
-    return in.malformed("{} metadata entries cannot fit into the {} bytes after the header", n_entries,
-                        in.left());
+    return in.malformed("{} metadata entries cannot fit into the {} bytes after the header",
+                        n_entries, in.left());
   if (n_tensors > in.left() / smallest_tensor_bytes)
-    return in.malformed("{} tensors cannot fit into the {} bytes after the header", n_tensors, in.left());
+    return in.malformed("{} tensors cannot fit into the {} bytes after the header", n_tensors,
+                        in.left());
   return Header{version, n_tensors, n_entries};
 }
 
@@ -81,8 +85,8 @@ Result<uint64_t> read_alignment(const Cursor& in, const Part& part) {
                         value_type_name(found->second.type));
   }
   if (!is_valid_alignment(alignment))
-    return in.malformed("metadata key '{}' is {}; a power of two from {} to {} is needed", alignment_key,
-                        alignment, smallest_alignment, largest_alignment);
+    return in.malformed("metadata key '{}' is {}; a power of two from {} to {} is needed",
+                        alignment_key, alignment, smallest_alignment, largest_alignment);
   return alignment;
 }
 
@@ -109,7 +113,8 @@ Result<TensorInfo> read_tensor(Cursor& in) {
 }
 
 /// Turns relative offsets into places in the file, all inside it.
-Result<void> place_tensors(const Cursor& in, std::span<const std::byte> bytes, uint64_t alignment, Part& part) {
+Result<void> place_tensors(const Cursor& in, std::span<const std::byte> bytes, uint64_t alignment,
+                           Part& part) {
   const uint64_t data_start = round_up(in.at(), alignment);
   for (TensorInfo& tensor : part.tensors) {
     const uint64_t offset = tensor.file_offset;
@@ -120,7 +125,8 @@ Result<void> place_tensors(const Cursor& in, std::span<const std::byte> bytes, u
     const auto end = start ? checked_add(*start, tensor.size_bytes) : std::nullopt;
     if (!end || *end > bytes.size())
       return in.malformed(
-          "tensor {} has {} bytes at offset {} of the data, which starts at byte {}: beyond the end of the "
+          "tensor {} has {} bytes at offset {} of the data, which starts at byte {}: beyond the "
+          "end of the "
           "file at byte {}; the file is damaged or incomplete",
           quoted(tensor.name), tensor.size_bytes, offset, data_start, bytes.size());
     tensor.file_offset = *start;
@@ -133,13 +139,14 @@ Result<void> refuse_overlaps(const Cursor& in, const Part& part) {
   std::vector<uint32_t> order(part.tensors.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto& tensors = part.tensors;
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return tensors[a].file_offset < tensors[b].file_offset; });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return tensors[a].file_offset < tensors[b].file_offset;
+  });
   for (size_t i = 1; i < order.size(); ++i) {
     const TensorInfo &before = tensors[order[i - 1]], &after = tensors[order[i]];
     if (after.file_offset - before.file_offset < before.size_bytes)
-      return in.malformed("tensors {} and {} overlap at byte {}", quoted(before.name), quoted(after.name),
-                          after.file_offset);
+      return in.malformed("tensors {} and {} overlap at byte {}", quoted(before.name),
+                          quoted(after.name), after.file_offset);
   }
   return {};
 }
@@ -153,7 +160,8 @@ uint64_t memory_budget(uint64_t file_bytes) {
 }
 
 bool is_valid_alignment(uint64_t alignment) {
-  return std::has_single_bit(alignment) && alignment >= smallest_alignment && alignment <= largest_alignment;
+  return std::has_single_bit(alignment) && alignment >= smallest_alignment &&
+         alignment <= largest_alignment;
 }
 
 Result<void> check_name(std::string_view name, std::string_view what) {
@@ -161,7 +169,8 @@ Result<void> check_name(std::string_view name, std::string_view what) {
   if (name.size() > longest_name_bytes)
     return fail(ErrorCode::malformed, "", "a {} of {} bytes; {} are possible", what, name.size(),
                 longest_name_bytes);
-  if (!is_valid_utf8(name)) return fail(ErrorCode::malformed, "", "{} {} is not UTF-8", what, quoted(name));
+  if (!is_valid_utf8(name))
+    return fail(ErrorCode::malformed, "", "{} {} is not UTF-8", what, quoted(name));
   return {};
 }
 
@@ -175,14 +184,16 @@ Result<TensorSize> tensor_size(uint32_t type_id, std::span<const uint64_t> dimen
     if (!elements) return fail(ErrorCode::malformed, "", "has more than 2^64 elements");
   }
   if (dimensions[0] % shape->size != 0)
-    return fail(ErrorCode::malformed, "", "has rows of {} elements, which {} cannot hold: not a multiple of {}",
+    return fail(ErrorCode::malformed, "",
+                "has rows of {} elements, which {} cannot hold: not a multiple of {}",
                 dimensions[0], gguf_type_name(type_id), shape->size);
   const auto bytes = checked_mul<uint64_t>(*elements / shape->size, shape->bytes);
   if (!bytes) return fail(ErrorCode::malformed, "", "has more than 2^64 bytes");
   return TensorSize{*elements, *bytes};
 }
 
-Result<Part> parse(std::span<const std::byte> bytes, const std::string& label, uint64_t budget_bytes) {
+Result<Part> parse(std::span<const std::byte> bytes, const std::string& label,
+                   uint64_t budget_bytes) {
   Cursor in(bytes, label, budget_bytes);
   CERA_TRY(const Header header, read_header(in));
   Part part;

@@ -10,7 +10,7 @@ namespace cera::gguf {
 
 struct SplitName {
   std::string prefix;
-  uint32_t number, count;   // 1 <= number <= count
+  uint32_t number, count;  // 1 <= number <= count
 };
 
 std::optional<SplitName> parse_split_name(std::string_view path);

@@ -10,32 +10,39 @@ namespace {
 
 using ArrayPtr = std::shared_ptr<const Array>;
 
-constexpr std::array<std::string_view, 13> names = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                                    "bool", "string", "array", "u64", "i64", "f64"};
+constexpr std::array<std::string_view, 13> names = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
 // Generous cost in memory of one nested array, without its elements.
 constexpr uint64_t array_cost = 160;
-constexpr size_t inline_string_bytes = 15;   // that std::string keeps without a second allocation
+constexpr size_t inline_string_bytes = 15;  // that std::string keeps without a second allocation
 
 /// Bytes of the smallest element in the file.
 uint64_t smallest_element_bytes(ValueType type) {
   switch (type) {
-    case ValueType::boolean: return 1;
-    case ValueType::string: return 8;
-    case ValueType::array: return 4 + 8;
-    default: return with_number_type(type, []<class Stored, class Wide>() { return uint64_t{sizeof(Stored)}; });
+    case ValueType::boolean:
+      return 1;
+    case ValueType::string:
+      return 8;
+    case ValueType::array:
+      return 4 + 8;
+    default:
+      return with_number_type(type,
+                              []<class Stored, class Wide>() { return uint64_t{sizeof(Stored)}; });
   }
 }
 
 Result<ValueType> read_type(Cursor& in, std::string_view what) {
   const uint64_t at = in.at();
   CERA_TRY(const auto id, in.read<uint32_t>(what));
-  if (!is_known(ValueType(id))) return in.malformed("{} has the unknown value type {} at byte {}", what, id, at);
+  if (!is_known(ValueType(id)))
+    return in.malformed("{} has the unknown value type {} at byte {}", what, id, at);
   return ValueType(id);
 }
 
 Result<bool> as_bool(const Cursor& in, std::byte value, uint64_t at, std::string_view what) {
   if (value > std::byte{1})
-    return in.malformed("{} has {} at byte {} where a bool (0 or 1) is needed", what, int(value), at);
+    return in.malformed("{} has {} at byte {} where a bool (0 or 1) is needed", what, int(value),
+                        at);
   return value == std::byte{1};
 }
 
@@ -76,7 +83,8 @@ Result<std::vector<std::string>> read_strings(Cursor& in, uint64_t n, std::strin
 
 Result<ArrayPtr> read_array(Cursor& in, int depth, std::string_view what);
 
-Result<std::vector<ArrayPtr>> read_arrays(Cursor& in, uint64_t n, int depth, std::string_view what) {
+Result<std::vector<ArrayPtr>> read_arrays(Cursor& in, uint64_t n, int depth,
+                                          std::string_view what) {
   CERA_CHECK(in.charge(n * (sizeof(ArrayPtr) + array_cost), what));
   std::vector<ArrayPtr> values;
   values.reserve(n);
@@ -95,8 +103,9 @@ Result<ArrayPtr> read_array(Cursor& in, int depth, std::string_view what) {
   CERA_TRY(const uint64_t n, in.read<uint64_t>(what));
   // One check for the whole array, before anything is allocated for it.
   if (n > in.left() / smallest_element_bytes(type))
-    return in.malformed("{} claims an array of {} {} elements at byte {}, but only {} bytes are left", what, n,
-                        value_type_name(type), at, in.left());
+    return in.malformed(
+        "{} claims an array of {} {} elements at byte {}, but only {} bytes are left", what, n,
+        value_type_name(type), at, in.left());
   auto array = std::make_shared<Array>();
   array->element_type = type;
   const auto keep = [&array](auto values) -> Result<ArrayPtr> {
@@ -105,12 +114,16 @@ Result<ArrayPtr> read_array(Cursor& in, int depth, std::string_view what) {
     return array;
   };
   switch (type) {
-    case ValueType::boolean: return keep(read_bools(in, n, what));
-    case ValueType::string: return keep(read_strings(in, n, what));
-    case ValueType::array: return keep(read_arrays(in, n, depth, what));
+    case ValueType::boolean:
+      return keep(read_bools(in, n, what));
+    case ValueType::string:
+      return keep(read_strings(in, n, what));
+    case ValueType::array:
+      return keep(read_arrays(in, n, depth, what));
     default:
-      return with_number_type(
-          type, [&]<class Stored, class Wide>() { return keep(read_numbers<Stored, Wide>(in, n, what)); });
+      return with_number_type(type, [&]<class Stored, class Wide>() {
+        return keep(read_numbers<Stored, Wide>(in, n, what));
+      });
   }
 }
 
@@ -141,7 +154,9 @@ Result<Value> read_value(Cursor& in, ValueType type, std::string_view what) {
 
 }  // namespace
 
-bool is_known(ValueType type) { return uint32_t(type) < names.size(); }
+bool is_known(ValueType type) {
+  return uint32_t(type) < names.size();
+}
 
 std::string_view value_type_name(ValueType type) {
   return is_known(type) ? names[uint32_t(type)] : "unknown";

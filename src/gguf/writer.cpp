@@ -28,7 +28,9 @@ void append_string(Bytes& out, std::string_view text) {
   out.insert(out.end(), start, start + text.size());
 }
 
-void pad_to(Bytes& out, uint64_t alignment) { out.resize(round_up<uint64_t>(out.size(), alignment)); }
+void pad_to(Bytes& out, uint64_t alignment) {
+  out.resize(round_up<uint64_t>(out.size(), alignment));
+}
 
 template <class Stored, class Wide>
 bool append_number(Bytes& out, Wide value) {
@@ -37,7 +39,8 @@ bool append_number(Bytes& out, Wide value) {
     if (!narrow) return false;
     append(out, *narrow);
   } else {
-    if (std::isfinite(value) && std::fabs(value) > Wide(std::numeric_limits<Stored>::max())) return false;
+    if (std::isfinite(value) && std::fabs(value) > Wide(std::numeric_limits<Stored>::max()))
+      return false;
     append(out, Stored(value));
   }
   return true;
@@ -108,7 +111,8 @@ Result<uint64_t> chosen_alignment(std::span<const std::pair<std::string, Entry>>
   const auto* value = std::get_if<uint64_t>(&found->second.value);
   if (value && is_valid_alignment(*value)) return *value;
   return fail(ErrorCode::invalid_argument, std::string(alignment_key),
-              "must be an unsigned power of two from {} to {}", smallest_alignment, largest_alignment);
+              "must be an unsigned power of two from {} to {}", smallest_alignment,
+              largest_alignment);
 }
 
 template <class From, class To>
@@ -138,7 +142,9 @@ void Writer::set_uint(std::string key, uint32_t value) {
 void Writer::set_float(std::string key, float value) {
   set(std::move(key), Value(double{value}), ValueType::f32);
 }
-void Writer::set_bool(std::string key, bool value) { set(std::move(key), Value(value), ValueType::boolean); }
+void Writer::set_bool(std::string key, bool value) {
+  set(std::move(key), Value(value), ValueType::boolean);
+}
 void Writer::set_string(std::string key, std::string value) {
   set(std::move(key), Value(std::move(value)), ValueType::string);
 }
@@ -149,10 +155,12 @@ void Writer::set_strings(std::string key, std::vector<std::string> values) {
   set(std::move(key), ArrayPtr(std::move(array)), ValueType::array);
 }
 void Writer::set_ints(std::string key, std::vector<int32_t> values) {
-  set(std::move(key), array_of<std::vector<int32_t>, int64_t>(ValueType::i32, values), ValueType::array);
+  set(std::move(key), array_of<std::vector<int32_t>, int64_t>(ValueType::i32, values),
+      ValueType::array);
 }
 void Writer::set_floats(std::string key, std::vector<float> values) {
-  set(std::move(key), array_of<std::vector<float>, double>(ValueType::f32, values), ValueType::array);
+  set(std::move(key), array_of<std::vector<float>, double>(ValueType::f32, values),
+      ValueType::array);
 }
 
 void Writer::add_tensor(std::string name, TensorType type, std::vector<uint64_t> dimensions,
@@ -172,8 +180,9 @@ Result<void> Writer::check_tensors() const {
     const auto size = tensor_size(uint32_t(tensor.type), tensor.dimensions);
     if (!size) return fail(ErrorCode::invalid_argument, where, "{}", size.error().message);
     if (size->bytes != tensor.data.size())
-      return fail(ErrorCode::invalid_argument, where, "has {} bytes of data; its type and dimensions need {}",
-                  tensor.data.size(), size->bytes);
+      return fail(ErrorCode::invalid_argument, where,
+                  "has {} bytes of data; its type and dimensions need {}", tensor.data.size(),
+                  size->bytes);
   }
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());

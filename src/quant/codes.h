@@ -29,10 +29,12 @@ void store(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-inline float load_f16(const std::byte* from) { return f16_to_f32(load_u16(from)); }
+inline float load_f16(const std::byte* from) {
+  return f16_to_f32(load_u16(from));
+}
 
-/// Writes a scale as f16 and gives back what was written. Scales beyond f16 saturate and NaN becomes 0, so that
-/// a block never unpacks to a non-finite value.
+/// Writes a scale as f16 and gives back what was written. Scales beyond f16 saturate and NaN
+/// becomes 0, so that a block never unpacks to a non-finite value.
 inline float store_scale(std::byte* to, float scale) {
   constexpr float largest = 65504.0f;
   const float finite = scale != scale ? 0.0f : std::clamp(scale, -largest, largest);
@@ -50,7 +52,9 @@ inline int nearest(float value, int low, int high) {
 }
 
 /// a / b, and 0 where b is 0.
-inline float ratio(float a, float b) { return b == 0.0f ? 0.0f : a / b; }
+inline float ratio(float a, float b) {
+  return b == 0.0f ? 0.0f : a / b;
+}
 
 struct Range {
   float low, high;

@@ -36,6 +36,8 @@ constexpr TypeInfo rows[] = {
 
 }  // namespace
 
-std::span<const TypeInfo> float_types() { return rows; }
+std::span<const TypeInfo> float_types() {
+  return rows;
+}
 
 }  // namespace cera::quant

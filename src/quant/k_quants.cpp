@@ -1,6 +1,7 @@
 // Q4_K, Q5_K, Q6_K: super-blocks of 256 values whose sub-block scales are small integers.
 //
-//   Q4_K, Q5_K   d, dmin (f16) | 12 bytes: 8 pairs (scale, minimum) of 6 bits | [32 bytes: fifth bits] |
+//   Q4_K, Q5_K   d, dmin (f16) | 12 bytes: 8 pairs (scale, minimum) of 6 bits | [32 bytes: fifth
+//   bits] |
 //                128 bytes: nibbles. 8 sub-blocks of 32; value = (d * scale) * q - (dmin * minimum)
 //   Q6_K         128 bytes: low nibbles | 64 bytes: high bit pairs | 16 x int8 scales | d (f16).
 //                16 sub-blocks of 16; value = (d * scale) * (q - 32)
@@ -19,8 +20,8 @@ struct ScaleMin {
   int scale, min;
 };
 
-// Pairs 0..3 lie in the low six bits of bytes 0..3 (scale) and 4..7 (minimum). Pairs 4..7 keep their low
-// nibbles in bytes 8..11 and their two high bits on top of the bytes of pairs 0..3.
+// Pairs 0..3 lie in the low six bits of bytes 0..3 (scale) and 4..7 (minimum). Pairs 4..7 keep
+// their low nibbles in bytes 8..11 and their two high bits on top of the bytes of pairs 0..3.
 ScaleMin load_scale_min(const std::byte* from, size_t j) {
   const auto byte = [from](size_t i) { return int(from[i]); };
   if (j < 4) return {byte(j) & 63, byte(j + 4) & 63};
@@ -75,7 +76,8 @@ struct WithMinimum {
       const float d = store_scale(to, *std::max_element(scale.begin(), scale.end()) / 63.0f);
       const float dmin = store_scale(to + 2, *std::max_element(min.begin(), min.end()) / 63.0f);
       for (size_t j = 0; j < 8; ++j) {
-        const ScaleMin pair{nearest(ratio(scale[j], d), 0, 63), nearest(ratio(min[j], dmin), 0, 63)};
+        const ScaleMin pair{nearest(ratio(scale[j], d), 0, 63),
+                            nearest(ratio(min[j], dmin), 0, 63)};
         store_scale_min(to + scales_at, j, pair);
         pack_codes(from + 32 * j, d * float(pair.scale), dmin * float(pair.min), j, to);
       }
@@ -148,6 +150,8 @@ constexpr TypeInfo rows[] = {
 
 }  // namespace
 
-std::span<const TypeInfo> k_quant_types() { return rows; }
+std::span<const TypeInfo> k_quant_types() {
+  return rows;
+}
 
 }  // namespace cera::quant

@@ -4,8 +4,8 @@
 //   Q4_1, Q5_1   d, m             | [fifth bits] | 16 bytes   value = d * q + m
 //   Q8_0         d                | 32 x int8                 value = q * d
 //
-// Byte j of the 16 holds value j in its low nibble and value j + 16 in its high nibble; bit i of the
-// fifth bits (a 32-bit word) is bit 4 of value i.
+// Byte j of the 16 holds value j in its low nibble and value j + 16 in its high nibble; bit i of
+// the fifth bits (a 32-bit word) is bit 4 of value i.
 
 #include "quant/codes.h"
 #include "quant/families.h"
@@ -94,6 +94,8 @@ constexpr TypeInfo rows[] = {
 
 }  // namespace
 
-std::span<const TypeInfo> legacy_types() { return rows; }
+std::span<const TypeInfo> legacy_types() {
+  return rows;
+}
 
 }  // namespace cera::quant
