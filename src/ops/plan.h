@@ -53,8 +53,8 @@ struct Plan {
 std::string dump(const Plan& plan);
 
 struct LinearOptions {
-  NormSpec norm;
-  std::vector<Vector> biases;
+  NormSpec norm = {};
+  std::vector<Vector> biases = {};
   Activation activation = Activation::none;
   float scale = 1;
 };
@@ -62,7 +62,7 @@ struct HeadShape {
   uint32_t n_heads, n_kv_heads, head_dim;
 };
 struct RopeStoreOptions {
-  NormSpec q_norm, k_norm;
+  NormSpec q_norm = {}, k_norm = {};
   uint32_t rope = 0;  // from add_rope
 };
 
