@@ -150,27 +150,23 @@ void dot_quantised(const Weight& weight, uint32_t row, const QuantisedView* x, u
   }
 }
 
-void widen_row(const Weight& weight, uint32_t row, float* to) {
-  type_info(weight.type).unpack(weight.data + row * weight.row_bytes, to, weight.n_cols);
-}
-
 float dot_row(const Weight& weight, uint32_t row, const float* x) {
-  const uint32_t block = type_info(weight.type).block_size;
-  if (block == 1) {
+  const TypeInfo& info = type_info(weight.type);
+  if (info.block_size == 1) {
     std::vector<float> widened(weight.n_cols);
-    widen_row(weight, row, widened.data());
+    info.unpack(weight.data + row * weight.row_bytes, widened.data(), weight.n_cols);
     return math::dot(widened.data(), x, weight.n_cols);
   }
-  const QuantisedRow quantised = quantise_activations(x, weight.n_cols, block);
+  const QuantisedRow quantised = quantise_activations(x, weight.n_cols, info.block_size);
   const QuantisedView view{quantised.q.data(), quantised.d.data(), quantised.sums.data()};
   float out;
   dot_quantised(weight, row, &view, 1, &out);
   return out;
 }
 
-float finish(float dot, float bias, bool has_bias, Activation activation, float scale) {
+float finish(float dot, const float* bias, Activation activation, float scale) {
   float y = dot;
-  if (has_bias) y = y + bias;
+  if (bias != nullptr) y = y + *bias;
   if (activation == Activation::silu) y = math::silu(y);
   if (scale != 1.0f) y = y * scale;
   return y;
@@ -194,7 +190,7 @@ void define(const LinearOp& op, const float* in, float* out, uint32_t n_rows) {
       const Vector bias = op.biases.empty() ? Vector{} : op.biases[m];
       for (uint32_t r = 0; r < op.weights[m].n_rows; ++r, ++out) {
         const float dot = dot_row(op.weights[m], r, x.data());
-        const float y = finish(dot, bias.empty() ? 0.0f : bias[r], !bias.empty(), op.activation, op.scale);
+        const float y = finish(dot, bias.empty() ? nullptr : &bias[r], op.activation, op.scale);
         *out = op.accumulate ? *out + y : y;
       }
     }
@@ -207,7 +203,7 @@ void define(const LinearGluOp& op, const float* in, float* out, uint32_t n_rows)
     const std::vector<float> x = normed_row(op.norm, in, width);
     for (uint32_t r = 0; r < op.gate.n_rows; ++r, ++out) {
       const float gate = dot_row(op.gate, r, x.data());
-      *out = finish(gate, 0.0f, false, op.activation, 1.0f) * dot_row(op.up, r, x.data());
+      *out = finish(gate, nullptr, op.activation, 1.0f) * dot_row(op.up, r, x.data());
     }
   }
 }

@@ -56,11 +56,8 @@ struct QuantisedView {
 /// Step 3 for one row of a quantised weight and n_x activation rows: out[i].
 void dot_quantised(const Weight& weight, uint32_t row, const QuantisedView* x, uint32_t n_x, float* out);
 
-/// One row of a float weight, widened: to [n_cols].
-void widen_row(const Weight& weight, uint32_t row, float* to);
-
-/// Step 4 up to the scale.
-float finish(float dot, float bias_or_zero, bool has_bias, Activation activation, float scale);
+/// Step 4 up to the scale; bias may be nullptr.
+float finish(float dot, const float* bias, Activation activation, float scale);
 
 /// Step 3 for one weight row and one activation row (normed, f32).
 float dot_row(const Weight& weight, uint32_t row, const float* x);

@@ -1,0 +1,68 @@
+#pragma once
+// What a tier provides for linear ops. linear.cpp owns the order of work, threads and memory; a tier owns the
+// layout of quantised activations and unpacked weights, which are opaque bytes to everybody else.
+//
+// Few activation rows: each is packed alone and every weight row is read where it lies (dot_rows).
+// Many: rows are packed in groups of kGroupRows, kPanelRows weight rows are unpacked once to a panel, and
+// multiply() gives the dot products of the two.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ops/linear.h"
+
+namespace cera::cpu {
+
+inline constexpr uint32_t kGroupRows = 4;    // activation rows packed together
+inline constexpr uint32_t kPanelRows = 16;   // weight rows unpacked together
+inline constexpr uint32_t kFormats = 3;      // of ops::ActivationFormat
+
+/// How activations of one format are packed. Sizes are multiples of 64; all packed memory is 64-byte aligned.
+struct ActivationKernels {
+  size_t (*row_bytes)(uint32_t n_cols);
+  void (*pack_row)(const float* x, uint32_t n_cols, std::byte* to);
+  size_t (*group_bytes)(uint32_t n_cols);
+  /// x[i] may be nullptr: a missing row, packed as zeros.
+  void (*pack_group)(const float* const x[kGroupRows], uint32_t n_cols, std::byte* to);
+};
+
+struct WeightKernels {
+  /// out[i * out_stride + r] = weight row (first_row + r) . activation row i, the latter packed at
+  /// x + i * x_stride.
+  void (*dot_rows)(const Weight& weight, uint32_t first_row, uint32_t n_rows, const std::byte* x,
+                   size_t x_stride, uint32_t n_x, float* out, size_t out_stride);
+  size_t (*panel_bytes)(uint32_t n_cols);
+  /// Rows past the weight's last one repeat it.
+  void (*unpack_panel)(const Weight& weight, uint32_t first_row, std::byte* panel);
+  /// out[i * out_stride + r] = panel row r . group row i, for all kPanelRows and kGroupRows.
+  void (*multiply)(const std::byte* panel, const std::byte* group, uint32_t n_cols, float* out,
+                   size_t out_stride);
+};
+
+/// Step 4 of ops/linear.h.
+struct Epilogue {
+  Activation activation = Activation::none;
+  float scale = 1;
+  bool accumulate = false;
+};
+
+struct LinearKernels {
+  std::string_view name;
+  uint32_t group_from_rows;  // fewer rows than this are packed alone
+  void (*rms_norm)(const float* x, const float* gain, float eps, float* y, uint32_t n);
+  /// bias may be nullptr
+  void (*finish)(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n);
+  /// out = act(gate) * up
+  void (*finish_glu)(Activation activation, const float* gate, const float* up, float* out, uint32_t n);
+  const ActivationKernels& (*activations)(ops::ActivationFormat format);
+  /// nullptr for a type that the tier does not run.
+  const WeightKernels* (*weights)(TensorType type);
+};
+
+const LinearKernels& scalar_linear_kernels();
+#if defined(__x86_64__)
+const LinearKernels& avx2_linear_kernels();
+#endif
+
+}  // namespace cera::cpu
