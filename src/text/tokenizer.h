@@ -30,6 +30,9 @@ struct EncodeOptions {
 struct Encoding {
   std::vector<TokenId> ids;
   size_t invalid_bytes = 0;  // each was read as U+FFFD; callers report it
+  /// Valid text that the vocabulary has no token for (smollm2: some control characters). A token of type
+  /// `unknown` stands for each such byte if the file names one; otherwise they are left out; callers report it.
+  size_t left_out_bytes = 0;
 };
 
 /// Immutable after construction; safe to use from any thread.
