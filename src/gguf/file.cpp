@@ -3,6 +3,7 @@
 #include "gguf/file_impl.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "gguf/cursor.h"
 #include "gguf/parser.h"
@@ -100,14 +101,12 @@ Result<void> load_siblings(const SplitKeys& first, const SplitName& name,
 }  // namespace
 
 void Contents::add_tensors(std::vector<TensorInfo> more) {
-  const auto file_index = n_parts++;
-  if (tensors.empty()) {
+  const uint32_t file_index = n_parts++;
+  for (TensorInfo& tensor : more) tensor.file_index = file_index;
+  if (file_index == 0) {
     tensors = std::move(more);
-    return;  // the first part is number 0, as the tensors say already
-  }
-  for (TensorInfo& tensor : more) {
-    tensor.file_index = file_index;
-    tensors.push_back(std::move(tensor));
+  } else {
+    std::move(more.begin(), more.end(), std::back_inserter(tensors));
   }
 }
 
