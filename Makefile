@@ -10,7 +10,8 @@ PEERS_DIR := $(or $(CERA_PEERS),$(HOME)/.cache/cera-peers)
 DEFAULT_MODEL := $(MODELS_DIR)/smollm2.gguf
 USED_MODEL := $(or $(MODEL),$(DEFAULT_MODEL))
 
-CONFIGURE := cmake --log-level=WARNING $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+CONFIGURE := cmake --log-level=WARNING $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) \
+  $(if $(CI),-DCMAKE_COMPILE_WARNING_AS_ERROR=ON)
 SOURCES := CMakeLists.txt CMakePresets.json $(shell find src include cmake -type f -o -type d 2>/dev/null)
 # ninja's progress on a terminal, its warnings and errors only elsewhere.
 NINJA_QUIET := $(shell test -t 1 || echo --quiet)
