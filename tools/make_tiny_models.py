@@ -66,7 +66,9 @@ def tensor_recipe(name, shape):
 BASE = dict(vocab_size=256, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
             num_key_value_heads=2, max_position_embeddings=512, rms_norm_eps=1e-3, bos_token_id=1, eos_token_id=2,
             pad_token_id=None)
-YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)
+# A base so small that the ramp ends inside the eight pairs of a head, and starts inside them too.
+YARN = dict(max_position_embeddings=4096, rope_parameters=dict(
+    rope_type="yarn", rope_theta=100.0, factor=4.0, original_max_position_embeddings=1024))
 
 # name: (architecture, config, positions)
 MODELS = {
@@ -76,11 +78,12 @@ MODELS = {
         original_max_position_embeddings=64)), 288),
     "llama_linear": ("llama", dict(BASE, tie_word_embeddings=False, attention_bias=True, rope_parameters=dict(
         rope_type="linear", rope_theta=10000.0, factor=4.0)), 80),
-    "llama_yarn": ("llama", dict(BASE, tie_word_embeddings=False, rope_parameters=YARN), 80),
+    "llama_yarn": ("llama", BASE | YARN | dict(tie_word_embeddings=False), 80),
     "qwen2": ("qwen2", dict(BASE, tie_word_embeddings=False, rope_parameters=dict(
         rope_type="default", rope_theta=1000.0)), 80),
-    "qwen2_tied": ("qwen2", dict(BASE, tie_word_embeddings=True, num_attention_heads=6, num_key_value_heads=1,
-        hidden_size=96, rope_parameters=dict(YARN, attention_factor=0.7, beta_fast=16.0, beta_slow=2.0)), 80),
+    "qwen2_tied": ("qwen2", BASE | YARN | dict(tie_word_embeddings=True, num_attention_heads=6,
+        num_key_value_heads=1, hidden_size=96, rope_parameters=dict(
+            YARN["rope_parameters"], attention_factor=0.7, beta_fast=16.0, beta_slow=2.0)), 80),
     "qwen3": ("qwen3", dict(BASE, tie_word_embeddings=True, head_dim=24, rope_parameters=dict(
         rope_type="default", rope_theta=1000.0)), 80),
     "lfm2": ("lfm2", dict(vocab_size=256, hidden_size=64, intermediate_size=96, num_hidden_layers=4,
