@@ -66,7 +66,7 @@ class TidyTest(unittest.TestCase):
         self.expect_clean("src/cli/a.cpp", 'void f() { printf("x"); }\n')
         self.expect("banned-call", "src/cli/a.cpp", "void f() { std::exit(1); }\n")
         self.expect_clean("src/ops/a.cpp", 'const char* s = "abort()";  // never throw\n')
-        self.expect_clean("src/ops/a.cpp", "int n = snprintf(b, 1, f); static_assert(true); out.puts(1);\n")
+        self.expect_clean("src/ops/a.cpp", "int n = snprintf(b, 1, f); static_assert(true); app.exit(1);\n")
 
     def test_sizes(self):
         self.expect("file-size", "src/ops/a.cpp", "// line\n" * 41)
@@ -140,6 +140,8 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.findings(code, CONFIG + entry), [])
         unused = self.findings({}, CONFIG + entry)
         self.assertEqual([f.rule for f in unused], ["exception"])
+        by_pattern = entry.replace("src/ops/a.cpp", "src/ops/*")
+        self.assertEqual(self.findings(code, CONFIG + by_pattern), [])
         by_name = entry.replace("banned-call", "function-size").replace("a.cpp", "a.cpp:f")
         long = {"src/ops/a.cpp": "void f() {\n" + LONG_BODY + "}\n"}
         self.assertEqual(self.findings(long, CONFIG + by_name), [])
