@@ -1,5 +1,7 @@
 """bench/compare and tools/fidelity with stand-ins for the programs that they run."""
 
+import contextlib
+import io
 import pathlib
 import tempfile
 import types
@@ -12,7 +14,8 @@ fidelity = support.load("tools/fidelity")
 
 CERA = """#!/bin/sh
 case "$1" in
-  bench) echo '{"prefill_tok_s": {"p50": 300}, "decode_tok_s": {"p50": 90}, "threads": 2}' ;;
+  bench) echo '{"prefill_tok_s": {"p50": 300}, "decode_tok_s": {"p50": 90},
+    "prefill_gops": 1, "roof_int8_gops": 2, "decode_gb_s": 3, "roof_read_gb_s": 4, "peak_rss_bytes": 5}' ;;
   run) echo ' Paris.' ;;
 esac
 """
@@ -32,6 +35,13 @@ class CompareTest(unittest.TestCase):
             (self.tools / name).chmod(0o755)
         self.options = types.SimpleNamespace(cera=self.tools / "cera", tools=self.tools, threads=2, depth=0, pairs=3)
 
+    def test_the_page_can_be_printed(self):
+        report = compare.compare(self.options, pathlib.Path("m.gguf"))
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            compare.print_markdown([report])
+        self.assertIn("| m | prefill | 300.0 (300–300) | 200.0 (200–200) | 1.50 (1.5–1.5) |", out.getvalue())
+        self.assertIn("First 32 greedy tokens: the same", out.getvalue())
+
     def test_ratios_and_texts(self):
         result = compare.compare(self.options, pathlib.Path("m.gguf"))
         self.assertEqual(result["speed"]["prefill"]["ratio"], 1.5)
@@ -50,13 +60,16 @@ class CompareTest(unittest.TestCase):
 
 
 class GatesTest(unittest.TestCase):
-    GOOD = {"kl": 0.0036, "positions": 2805, "perplexity": 11.5, "clear_positions": 2400, "same_top": 0.99}
+    GOOD = {"kl": 0.0036, "own_kl": 0.0036, "positions": 2805, "perplexity": 11.5, "clear": 2400,
+            "same_top": 0.99}
     PEER = {"kl": 0.0036, "perplexity": 11.53}
 
     def failing(self, **changes):
         numbers = {**self.GOOD, **changes}
-        return [what.strip() for what, _, _, holds in fidelity.gates("smollm2", self.PEER, numbers, numbers)
-                if not holds]
+        if "kl" in changes:
+            numbers["own_kl"] = numbers["kl"]
+        rows = fidelity.gates("smollm2", self.PEER, numbers)
+        return [what.strip() for what, _, _, holds in rows if not holds]
 
     def test_each_gate_can_fail(self):
         self.assertEqual(self.failing(), [])
@@ -65,7 +78,8 @@ class GatesTest(unittest.TestCase):
         self.assertEqual(self.failing(kl=0.0051), ["KL(R || cera)", "over KL(R || llama.cpp)"])
         self.assertEqual(self.failing(same_top=0.984), ["same best token, 2400 clear"])
         self.assertEqual(len(self.failing(perplexity=11.7)), 1)
-        self.assertEqual(len(self.failing(kl=float("nan"))), 2)
+        self.assertEqual(self.failing(own_kl=0.0037), ["by cera itself"])
+        self.assertEqual(len(self.failing(kl=float("nan"))), 3)
 
 
 if __name__ == "__main__":
