@@ -98,7 +98,7 @@ struct ThreadPool::Impl {
   }
 
   void serve(uint32_t worker) {
-    uint64_t last = claim.load();
+    uint64_t last = task_mask;  // not claim: a pool may be stopped before its threads get here
     for (;;) {
       const auto news = [&] { return (claim.load() ^ last) > task_mask; };
       if (!spin(spin_limit, news)) {
