@@ -39,8 +39,8 @@ struct SamplerOptions {
   float frequency_penalty = 0.0f;   // 0 = off
   float presence_penalty = 0.0f;    // 0 = off
   uint32_t penalty_window = 256;    // tokens; 0 = all
-  std::vector<LogitBias> logit_bias;
-  std::optional<uint64_t> seed;     // absent: a fresh one, see Sampler::seed
+  std::vector<LogitBias> logit_bias = {};
+  std::optional<uint64_t> seed = {};  // absent: a fresh one, see Sampler::seed
 };
 
 /// The first setting out of range, by its name.

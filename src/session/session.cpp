@@ -80,7 +80,7 @@ Session::Session(std::shared_ptr<Runner> runner, std::shared_ptr<const text::Tok
   logits_.resize(runner_->vocab_size());
 }
 
-Result<void> Session::append(std::span<const TokenId> tokens) {
+Result<void> Session::append(std::span<const TokenId> tokens, const PrefillProgress& progress) {
   if (tokens.size() > context_size() - tokens_.size())
     return fail(ErrorCode::context_full, "prompt",
                 "{} tokens do not fit in the context of {}; raise --context-size or shorten the prompt",
@@ -89,13 +89,13 @@ Result<void> Session::append(std::span<const TokenId> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   if (!tokens.empty()) has_logits_ = false;
   if (tokens_.empty()) return {};
-  auto done = run_pending(true);
+  auto done = run_pending(true, progress);
   if (!done) tokens_.resize(std::max<size_t>(old_size, sequence_.length()));
   return done;
 }
 
 /// Runs the tokens that the sequence has not seen, keeping the logits of the last one.
-Result<void> Session::run_pending(bool is_prompt) {
+Result<void> Session::run_pending(bool is_prompt, const PrefillProgress& progress) {
   if (tokens_.empty())
     return fail(ErrorCode::invalid_argument, "prompt",
                 "there is nothing to continue: the prompt has no tokens");
@@ -110,6 +110,7 @@ Result<void> Session::run_pending(bool is_prompt) {
     const size_t n = std::min<size_t>(left.size(), runner_->options().max_rows);
     const RunInput input{&sequence_, left.first(n), n == left.size() ? 1u : 0u};
     CERA_CHECK(runner_->run({&input, 1}));
+    if (progress) progress(n_pending - left.size() + n, n_pending);
   }
   const std::span<const float> row = runner_->logits(0);
   std::copy(row.begin(), row.end(), logits_.begin());

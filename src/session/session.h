@@ -22,13 +22,16 @@ std::string_view finish_reason_name(FinishReason reason);  // "stop_token" ...
 
 struct GenerateOptions {
   uint32_t max_tokens = 256;
-  std::vector<std::string> stop;  // text; see StopFilter
+  std::vector<std::string> stop = {};  // text; see StopFilter
   bool ignore_end = false;        // go on after end-of-generation tokens (benchmarks)
 };
 
 /// Text that became final with token `id`; may be empty. The last call of a stream may flush text that was
 /// held back. Returning false cancels.
 using TextSink = std::function<bool(std::string_view text, text::TokenId id)>;
+
+/// Called after each chunk of a prompt with the tokens run and wanted.
+using PrefillProgress = std::function<void(size_t done, size_t all)>;
 
 struct GenerateResult {
   FinishReason reason = FinishReason::max_tokens;
@@ -56,7 +59,7 @@ class Session {
 
   /// Appends and runs tokens in chunks. Too many for the context: context_full with both numbers, nothing
   /// appended. Cancelled between chunks: `cancelled`; what has been run stays, the rest is dropped.
-  Result<void> append(std::span<const text::TokenId> tokens);
+  Result<void> append(std::span<const text::TokenId> tokens, const PrefillProgress& progress = {});
 
   /// [vocab] logits for the token after tokens(), which must not be empty. Valid until the session changes.
   Result<std::span<const float>> logits();
@@ -79,7 +82,7 @@ class Session {
   Session(std::shared_ptr<Runner> runner, std::shared_ptr<const text::Tokenizer> tokenizer,
           const std::atomic<bool>* cancel, Sequence sequence);
   bool cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
-  Result<void> run_pending(bool is_prompt);
+  Result<void> run_pending(bool is_prompt, const PrefillProgress& progress = {});
 
   std::shared_ptr<Runner> runner_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
