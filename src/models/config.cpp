@@ -104,39 +104,53 @@ Result<void> read_heads(KeyReader& keys, ModelConfig& config) {
   return {};
 }
 
-/// Rows of the embedding, which may have padding rows beyond the vocabulary but never fewer.
-Result<uint32_t> read_vocabulary(KeyReader& keys) {
-  constexpr std::string_view kTable = "token_embd.weight";
-  const gguf::File& file = keys.file();
-  const gguf::TensorInfo* table = file.find_tensor(kTable);
-  if (table == nullptr) return fail(ErrorCode::not_found, std::string(kTable), "tensor is missing");
-  const uint64_t rows = table->dimensions.size() == 2 ? table->dimensions[1] : 0;
-  if (rows == 0 || rows > std::numeric_limits<int32_t>::max())
-    return fail(ErrorCode::malformed, std::string(kTable),
-                "should be a matrix of one row per token, up to {}",
-                std::numeric_limits<int32_t>::max());
+constexpr std::string_view kTable = "token_embd.weight";
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 
-  CERA_TRY(const uint32_t stated, keys.uint_or("vocab_size", uint32_t(rows)));
-  if (stated > rows)
-    return keys.wrong(ErrorCode::malformed, "vocab_size", "{} tokens, but {} has {} rows", stated,
-                      kTable, rows);
-  uint64_t n_tokens = rows;
-  constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
-  if (file.has(kTokens)) {
-    CERA_TRY(const auto tokens, file.get_strings(kTokens));
-    n_tokens = tokens.size();
-    if (n_tokens > rows)
-      return fail(ErrorCode::malformed, std::string(kTokens), "{} tokens, but {} has {} rows",
-                  n_tokens, kTable, rows);
-  }
+Result<uint32_t> read_table_rows(const gguf::File& file) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  const gguf::TensorInfo* table = file.find_tensor(kTable);
+  if (table == nullptr)
+    return fail(ErrorCode::not_found, file.path(), "tensor '{}' is missing", kTable);
+  const uint64_t rows = table->dimensions.size() == 2 ? table->dimensions[1] : 0;
+  if (rows == 0 || rows > kMost)
+    return fail(ErrorCode::malformed, file.path(),
+                "tensor '{}' should be a matrix of one row per token, up to {}", kTable, kMost);
+  return uint32_t(rows);
+}
+
+/// The tokens that end or begin texts must exist: the others are never produced by us.
+Result<void> check_token_ids(const gguf::File& file, uint64_t n_tokens) {
   for (const char* role : {"bos", "eos", "eot", "eom"}) {
     const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role);
     CERA_TRY(const auto id, file.find_uint(key));
     if (id && *id >= n_tokens)
-      return fail(ErrorCode::malformed, key, "token {} is outside the vocabulary of {}", *id,
+      return fail(ErrorCode::malformed, file.path(),
+                  "metadata key '{}': token {} is outside the vocabulary of {}", key, *id,
                   n_tokens);
   }
-  return uint32_t(rows);
+  return {};
+}
+
+/// Rows of the embedding, which may have padding rows beyond the vocabulary but never fewer.
+Result<uint32_t> read_vocabulary(KeyReader& keys) {
+  const gguf::File& file = keys.file();
+  CERA_TRY(const uint32_t rows, read_table_rows(file));
+  CERA_TRY(const uint32_t stated, keys.uint_or("vocab_size", rows));
+  if (stated > rows)
+    return keys.wrong(ErrorCode::malformed, "vocab_size", "{} tokens, but tensor '{}' has {} rows",
+                      stated, kTable, rows);
+  uint64_t n_tokens = rows;
+  if (file.has(kTokens)) {
+    CERA_TRY(const auto tokens, file.get_strings(kTokens));
+    n_tokens = tokens.size();
+  }
+  if (n_tokens > rows)
+    return fail(ErrorCode::malformed, file.path(),
+                "metadata key '{}': {} tokens, but tensor '{}' has {} rows", kTokens, n_tokens,
+                kTable, rows);
+  CERA_CHECK(check_token_ids(file, n_tokens));
+  return rows;
 }
 
 }  // namespace

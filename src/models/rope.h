@@ -35,7 +35,7 @@ struct RopeConfig {
   double original_context = 0;
   double ext_factor = 1;
   double beta_fast = 32, beta_slow = 1;
-  std::optional<double> yarn_attn_factor;  // replaces the magnitude of the formula
+  std::optional<double> yarn_attn_factor = {};  // replaces the magnitude of the formula
 };
 
 /// Reads the keys rope.*; errors name the key.
