@@ -17,6 +17,10 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-con
 if(CERA_SANITIZE)
   add_compile_options(-fsanitize=${CERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${CERA_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 sees uninitialised members of std::variant in instrumented code where there are none.
+    add_compile_options(-Wno-maybe-uninitialized)
+  endif()
 endif()
 if(CERA_COVERAGE)
   add_compile_options(--coverage)

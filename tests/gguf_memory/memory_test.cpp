@@ -41,6 +41,10 @@ void* operator new(size_t size, std::align_val_t alignment) {
   const auto align = size_t(alignment);
   return counted(std::aligned_alloc(align, (size + align - 1) / align * align));
 }
+// Files are read into memory that is asked for without exceptions; the other forms go through these.
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return operator new(size, alignment);
+}
 void operator delete(void* memory) noexcept {
   release(memory);
 }
