@@ -1,5 +1,5 @@
-// Speed of attention and rope_store: GFLOPS of prefill (two operations per multiply-add, visible cells only),
-// GB/s of keys and values in decode, against this machine's FMA and read roofs.
+// Speed of attention and rope_store: GFLOPS of prefill (two operations per multiply-add, visible
+// cells only), GB/s of keys and values in decode, against this machine's FMA and read roofs.
 //
 // usage: bench_attention [threads]
 
@@ -43,6 +43,22 @@ double fma_roof() {
   _mm256_storeu_ps(kept, sum[0]);
   return n * 12.0 * 16 / time * 1e-9 + (kept[0] > 1e30f ? 1 : 0);
 }
+
+/// GB/s of reading a block much larger than the caches.
+double read_roof() {
+  static const std::vector<float> block(24 << 20, 1.0f);
+  __m256 sum[4] = {};
+  const double start = cpu_seconds();
+  for (size_t i = 0; i < block.size(); i += 32) {
+    for (size_t j = 0; j < 4; ++j) {
+      sum[j] = _mm256_add_ps(sum[j], _mm256_loadu_ps(block.data() + i + 8 * j));
+    }
+  }
+  const double time = cpu_seconds() - start;
+  const float kept =
+      _mm256_cvtss_f32(_mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
+  return double(block.size()) * 4 / time * 1e-9 + (kept < 0 ? 1 : 0);
+}
 }  // namespace cera::cpu::avx2
 #include "backends/cpu/x86/avx2_end.h"
 #endif
@@ -67,7 +83,8 @@ double best_seconds(const auto& body) {
   return best;
 }
 
-/// One attention layer at a time out of n_layers, so that decode finds its cells in memory, not in cache.
+/// One attention layer at a time out of n_layers, so that decode finds its cells in memory, not in
+/// cache.
 struct Bench {
   Plan plan;
   std::unique_ptr<CpuState> state;
@@ -85,12 +102,15 @@ struct Bench {
     size_t scratch_bytes = 0;
     for (uint32_t layer = 0; layer < n_layers; ++layer) {
       plan.state.kv_layers.push_back({heads.n_kv_heads, heads.head_dim});
-      plan.ops.push_back(AttentionOp{0, 1, layer, heads.n_heads, heads.n_kv_heads, heads.head_dim, 0.125f});
-      plan.ops.push_back(RopeStoreOp{0, layer, heads.n_heads, heads.n_kv_heads, heads.head_dim, {}, {}, 0});
+      plan.ops.push_back(
+          AttentionOp{0, 1, layer, heads.n_heads, heads.n_kv_heads, heads.head_dim, 0.125f});
+      plan.ops.push_back(
+          RopeStoreOp{0, layer, heads.n_heads, heads.n_kv_heads, heads.head_dim, {}, {}, 0});
     }
     for (uint32_t layer = 0; layer < n_layers; ++layer) {
       attention.push_back(*lower_attention(std::get<AttentionOp>(plan.ops[2 * layer]), context));
-      rope_store.push_back(*lower_rope_store(std::get<RopeStoreOp>(plan.ops[2 * layer + 1]), context));
+      rope_store.push_back(
+          *lower_rope_store(std::get<RopeStoreOp>(plan.ops[2 * layer + 1]), context));
       scratch_bytes = std::max(scratch_bytes, attention.back()->scratch_bytes());
     }
     state = *CpuState::make(plan.state, {.n_pages = div_up(n_cells, kPageCells)});
@@ -116,7 +136,8 @@ struct Bench {
     float* buffers[] = {qkv.data(), out.data()};
     const float* cos = cosines.data();
     const float* sin = sines.data();
-    op.run({pool, step, *state, buffers, uint32_t(rows.size()), 0, nullptr, &cos, &sin, scratch.get()});
+    op.run({pool, step, *state, buffers, uint32_t(rows.size()), 0, nullptr, &cos, &sin,
+            scratch.get()});
   }
 };
 
@@ -132,12 +153,14 @@ void measure(HeadShape heads, uint32_t n_threads) {
     }
   }
   std::printf("%u/%u/%u, %u threads:", heads.n_heads, heads.n_kv_heads, heads.head_dim, n_threads);
-  const double store = best_seconds([&] { bench.run(pool, bench.rows(0, n_rows), *bench.rope_store[0]); });
+  const double store =
+      best_seconds([&] { bench.run(pool, bench.rows(0, n_rows), *bench.rope_store[0]); });
   std::printf(" rope_store %.2f us/row;", store / n_rows * 1e6);
   for (uint32_t first : {0u, depth}) {
     const auto rows = bench.rows(first, n_rows);
     double flops = 0;
-    for (const Row& row : rows) flops += 4.0 * heads.n_heads * heads.head_dim * (row.last_visible + 1);
+    for (const Row& row : rows)
+      flops += 4.0 * heads.n_heads * heads.head_dim * (row.last_visible + 1);
     const double t = best_seconds([&] { bench.run(pool, rows, *bench.attention[0]); });
     std::printf(" prefill at %u %.1f GFLOPS;", first, flops / t * 1e-9);
   }
@@ -145,15 +168,17 @@ void measure(HeadShape heads, uint32_t n_threads) {
   double t = 1e9;
   for (int i = 0; i < 20; ++i) {
     t = std::min(t, seconds_of([&] {
-      for (auto& op : bench.attention) bench.run(pool, row, *op);
-    }));
+                   for (auto& op : bench.attention) bench.run(pool, row, *op);
+                 }));
   }
   std::printf(" decode at %u %.1f GB/s, %.0f us a layer;", depth,
               double(cell_bytes) * depth * n_layers / t * 1e-9, t / n_layers * 1e6);
   const auto near = bench.rows(40, 1);
-  std::printf(" decode at 40 %.1f us a layer\n", best_seconds([&] { 
-    for (auto& op : bench.attention) bench.run(pool, near, *op);
-  }) / n_layers * 1e6);
+  std::printf(" decode at 40 %.1f us a layer\n", best_seconds([&] {
+                                                   for (auto& op : bench.attention)
+                                                     bench.run(pool, near, *op);
+                                                 }) / n_layers *
+                                                     1e6);
 }
 
 }  // namespace
@@ -163,9 +188,12 @@ int main(int argc, char** argv) {
   using namespace cera;
   const uint32_t n_threads = argc > 1 ? uint32_t(std::atoi(argv[1])) : 1;
 #if defined(__x86_64__)
-  double roof = 0;
-  for (int i = 0; i < 20; ++i) roof = std::max(roof, cpu::avx2::fma_roof());
-  std::printf("FMA roof of one thread: %.1f GFLOPS\n", roof);
+  double fma = 0, read = 0;
+  for (int i = 0; i < 10; ++i) {
+    fma = std::max(fma, cpu::avx2::fma_roof());
+    read = std::max(read, cpu::avx2::read_roof());
+  }
+  std::printf("one thread: FMA roof %.1f GFLOPS, read roof %.1f GB/s\n", fma, read);
 #endif
   for (const HeadShape heads : {HeadShape{9, 3, 64}, HeadShape{14, 2, 64}, HeadShape{12, 2, 128},
                                 HeadShape{16, 8, 64}, HeadShape{32, 8, 128}, HeadShape{8, 8, 80}}) {

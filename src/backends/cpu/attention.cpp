@@ -1,7 +1,8 @@
-// Attention over the paged cache, span by span. The rows of a step are cut into blocks of adjacent rows of
-// one sequence; the query vectors of a block that share a kv head are worked on together, so that each page
-// is read once for all of them. A decode row is a block of one row. When there are fewer blocks than threads
-// can use, the spans of a block become tasks too, and a second pass merges them in order.
+// Attention over the paged cache, span by span. The rows of a step are cut into blocks of adjacent
+// rows of one sequence; the query vectors of a block that share a kv head are worked on together,
+// so that each page is read once for all of them. A decode row is a block of one row. When there
+// are fewer blocks than threads can use, the spans of a block become tasks too, and a second pass
+// merges them in order.
 
 #include <algorithm>
 #include <cstring>
@@ -26,12 +27,12 @@ struct Block {
 
 /// What one worker needs for the query vectors of a block.
 struct Workspace {
-  float* q;            // [queries, head_dim]
-  float* o;            // [queries, head_dim] of the current span
-  float* s;            // [queries, kSpanCells] scores, then weights
-  SoftmaxSum* span;    // [queries]
-  SoftmaxSum* total;   // [queries]
-  uint32_t* n_cells;   // [queries] visible in the current span
+  float* q;           // [queries, head_dim]
+  float* o;           // [queries, head_dim] of the current span
+  float* s;           // [queries, kSpanCells] scores, then weights
+  SoftmaxSum* span;   // [queries]
+  SoftmaxSum* total;  // [queries]
+  uint32_t* n_cells;  // [queries] visible in the current span
 };
 
 class LoweredAttention final : public LoweredOp {
@@ -123,7 +124,9 @@ class LoweredAttention final : public LoweredOp {
   }
 
   /// Query vectors are ordered by row, then by head of the group.
-  uint32_t head(uint32_t kv_head, uint32_t query) const { return kv_head * group_ + query % group_; }
+  uint32_t head(uint32_t kv_head, uint32_t query) const {
+    return kv_head * group_ + query % group_;
+  }
 
   float* output(const RunContext& context, uint32_t row, uint32_t head) const {
     return context.buffers[op_.out] + (size_t(row) * op_.n_heads + head) * op_.head_dim;
@@ -152,6 +155,7 @@ class LoweredAttention final : public LoweredOp {
     const std::span<const Row> rows = context.step.rows;
     const SequenceView& sequence = context.step.sequences[rows[block.first_row].sequence];
     const uint32_t n = n_queries(block);
+    const uint32_t tile_rows = div_up(n, div_up(n, kQueryTile));  // 7 queries: 4 and 3
     const uint32_t first_cell = span * kSpanCells;
     uint32_t most = 0;
     for (uint32_t i = 0; i < n; ++i) {
@@ -160,15 +164,22 @@ class LoweredAttention final : public LoweredOp {
       most = std::max(most, w.n_cells[i]);
     }
     const uint32_t* pages = sequence.pages.data() + first_cell / kPageCells;
+    const auto k_page = [&](uint32_t first) {
+      return context.state.k(op_.kv_layer, pages[first / kPageCells], kv_head);
+    };
+    const auto v_page = [&](uint32_t first) {
+      return context.state.v(op_.kv_layer, pages[first / kPageCells], kv_head);
+    };
     for (uint32_t first = 0; first < most; first += kPageCells) {
-      const std::byte* k = context.state.k(op_.kv_layer, pages[first / kPageCells], kv_head);
-      for (uint32_t tile = 0; tile < n; tile += kQueryTile) {
-        const uint32_t end = std::min(n, tile + kQueryTile);
+      const std::byte* k = k_page(first);
+      const std::byte* next = first + kPageCells < most ? k_page(first + kPageCells) : v_page(0);
+      for (uint32_t tile = 0; tile < n; tile += tile_rows) {
+        const uint32_t end = std::min(n, tile + tile_rows);
         uint32_t cells = 0;
         for (uint32_t i = tile; i < end; ++i) cells = std::max(cells, cells_in_page(w, i, first));
         if (cells == 0) continue;
         kernels.scores(w.q + size_t(tile) * op_.head_dim, end - tile, op_.head_dim, op_.scale, k,
-                       cells, w.s + size_t(tile) * kSpanCells + first);
+                       next, cells, w.s + size_t(tile) * kSpanCells + first);
       }
     }
     for (uint32_t i = 0; i < n; ++i) {
@@ -176,9 +187,13 @@ class LoweredAttention final : public LoweredOp {
     }
     std::fill_n(w.o, size_t(n) * op_.head_dim, 0.0f);
     for (uint32_t first = 0; first < most; first += kPageCells) {
-      const std::byte* v = context.state.v(op_.kv_layer, pages[first / kPageCells], kv_head);
-      for (uint32_t tile = 0; tile < n; tile += kQueryTile) {
-        weigh_tile(context, w, tile, std::min(n, tile + kQueryTile), first, v);
+      const std::byte* v = v_page(first);
+      const uint32_t after = first + kPageCells;
+      const std::byte* next = after < most               ? v_page(after)
+                              : span + 1 < block.n_spans ? k_page(after)
+                                                         : v;
+      for (uint32_t tile = 0; tile < n; tile += tile_rows) {
+        weigh_tile(context, w, tile, std::min(n, tile + tile_rows), first, v, next);
       }
     }
   }
@@ -190,21 +205,21 @@ class LoweredAttention final : public LoweredOp {
 
   /// Cells that a query does not see are never multiplied, not even by 0: they may hold NaN.
   void weigh_tile(const RunContext& context, const Workspace& w, uint32_t tile, uint32_t end,
-                  uint32_t first, const std::byte* v) const {
+                  uint32_t first, const std::byte* v, const std::byte* next) const {
     const auto weigh = [&](uint32_t query, uint32_t n, uint32_t cell, uint32_t n_cells) {
       const size_t row_bytes = op_.head_dim * context.state.element_bytes();
       kernels(context).weigh(w.s + size_t(query) * kSpanCells + first + cell, n,
-                             v + cell * row_bytes, n_cells, op_.head_dim,
+                             v + cell * row_bytes, next + cell * row_bytes, n_cells, op_.head_dim,
                              w.o + size_t(query) * op_.head_dim);
     };
     uint32_t common = kPageCells;
     for (uint32_t i = tile; i < end; ++i) common = std::min(common, cells_in_page(w, i, first));
     if (common > 0) weigh(tile, end - tile, 0, common);
-    for (uint32_t i = tile, next; i < end; i = next) {
+    for (uint32_t i = tile, stop; i < end; i = stop) {
       const uint32_t cells = cells_in_page(w, i, first);
-      next = i + 1;
-      while (next < end && cells_in_page(w, next, first) == cells) ++next;
-      if (cells > common) weigh(i, next - i, common, cells - common);
+      stop = i + 1;
+      while (stop < end && cells_in_page(w, stop, first) == cells) ++stop;
+      if (cells > common) weigh(i, stop - i, common, cells - common);
     }
   }
 

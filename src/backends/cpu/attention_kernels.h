@@ -1,6 +1,7 @@
 #pragma once
-// The inner loops of attention (ops/attention.h). One page of one kv head is their unit of memory: K as
-// [head_dim][kPageCells], V as [kPageCells][head_dim], in the cache's type. Rows of scores are kSpanCells long.
+// The inner loops of attention (ops/attention.h). One page of one kv head is their unit of memory:
+// K as [head_dim][kPageCells], V as [kPageCells][head_dim], in the cache's type. Rows of scores are
+// kSpanCells long.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,16 +19,18 @@ struct SoftmaxSum {
   float m, l;
 };
 
+/// `next` is the page that will be read after this one (or the same one): kernels fetch it ahead.
 struct AttentionKernels {
-  /// s[r][i] = (q[r] . k[i]) * scale for the first n_cells cells; may write on to a multiple of 8 cells.
-  /// q [n_queries, head_dim].
+  /// s[r][i] = (q[r] . k[i]) * scale for the first n_cells cells; may write on to a multiple of 8
+  /// cells. q [n_queries, head_dim].
   void (*scores)(const float* q, uint32_t n_queries, uint32_t head_dim, float scale,
-                 const std::byte* k, uint32_t n_cells, float* s);
+                 const std::byte* k, const std::byte* next, uint32_t n_cells, float* s);
   /// One row of n scores becomes exp(score - m); may write on to a multiple of 8 cells.
   SoftmaxSum (*softmax)(float* s, uint32_t n);
-  /// o[r][d] continues its fma chain with e[r][i] * v[i][d] over n_cells cells. o [n_queries, head_dim].
-  void (*weigh)(const float* e, uint32_t n_queries, const std::byte* v, uint32_t n_cells,
-                uint32_t head_dim, float* o);
+  /// o[r][d] continues its fma chain with e[r][i] * v[i][d] over n_cells cells. o [n_queries,
+  /// head_dim].
+  void (*weigh)(const float* e, uint32_t n_queries, const std::byte* v, const std::byte* next,
+                uint32_t n_cells, uint32_t head_dim, float* o);
   /// Merges a later span into the total.
   void (*merge)(SoftmaxSum* total, SoftmaxSum span, float* total_o, const float* o,
                 uint32_t head_dim);

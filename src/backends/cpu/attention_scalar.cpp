@@ -9,12 +9,16 @@
 namespace cera::cpu {
 namespace {
 
-float widen(float x) { return x; }
-float widen(uint16_t x) { return f16_to_f32(x); }
+float widen(float x) {
+  return x;
+}
+float widen(uint16_t x) {
+  return f16_to_f32(x);
+}
 
 template <class T>
 void scores(const float* q, uint32_t n_queries, uint32_t head_dim, float scale, const std::byte* k,
-            uint32_t n_cells, float* s) {
+            const std::byte*, uint32_t n_cells, float* s) {
   const T* keys = reinterpret_cast<const T*>(k);
   for (uint32_t r = 0; r < n_queries; ++r, q += head_dim, s += kSpanCells) {
     for (uint32_t i = 0; i < n_cells; ++i) {
@@ -39,8 +43,8 @@ SoftmaxSum softmax(float* s, uint32_t n) {
 }
 
 template <class T>
-void weigh(const float* e, uint32_t n_queries, const std::byte* v, uint32_t n_cells,
-           uint32_t head_dim, float* o) {
+void weigh(const float* e, uint32_t n_queries, const std::byte* v, const std::byte*,
+           uint32_t n_cells, uint32_t head_dim, float* o) {
   for (uint32_t r = 0; r < n_queries; ++r, e += kSpanCells, o += head_dim) {
     const T* values = reinterpret_cast<const T*>(v);
     for (uint32_t i = 0; i < n_cells; ++i, values += head_dim) {

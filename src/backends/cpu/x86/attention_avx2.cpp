@@ -15,20 +15,26 @@
 namespace cera::cpu::avx2 {
 namespace {
 
-CERA_INLINE __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
+CERA_INLINE __m256 load8(const float* p) {
+  return _mm256_loadu_ps(p);
+}
 CERA_INLINE __m256 load8(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-/// c[r][0 .. 8 Vectors) continues its fma chain with a[r][i] * b[i][..] for i in [0, n).
+/// c[r][0 .. 8 Vectors) continues its fma chain with a[r][i] * b[i][..] for i in [0, n). `ahead`
+/// bytes from each b lies what will be read next.
 template <uint32_t Rows, uint32_t Vectors>
 struct Tile {
   __m256 c[Rows][Vectors];
 
   template <class T>
   CERA_INLINE void multiply(const float* a, size_t a_stride, const T* b, size_t b_stride,
-                            uint32_t n) {
+                            ptrdiff_t ahead, uint32_t n) {
     for (uint32_t i = 0; i < n; ++i, b += b_stride) {
+      for (uint32_t byte = 0; byte < 8 * Vectors * sizeof(T); byte += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(b) + ahead + byte, _MM_HINT_T0);
+      }
       __m256 wide[Vectors];
       for (uint32_t j = 0; j < Vectors; ++j) wide[j] = load8(b + 8 * j);
       for (uint32_t r = 0; r < Rows; ++r) {
@@ -41,12 +47,16 @@ struct Tile {
 
 /// The widest tile that leaves registers for its operands: 12 accumulators for 3 and more rows.
 template <uint32_t Rows>
-inline constexpr uint32_t kVectors = Rows >= 4 ? 2 : Rows == 3 ? 4 : Rows == 2 ? 4 : 8;
+inline constexpr uint32_t kVectors = Rows >= 4   ? 2
+                                     : Rows == 3 ? 4
+                                     : Rows == 2 ? 4
+                                                 : 8;
 
 template <uint32_t Rows, uint32_t Vectors, class T>
-void scores_tile(const float* q, uint32_t head_dim, float scale, const T* k, float* s) {
+void scores_tile(const float* q, uint32_t head_dim, float scale, const T* k, ptrdiff_t ahead,
+                 float* s) {
   Tile<Rows, Vectors> tile = {};
-  tile.multiply(q, head_dim, k, kPageCells, head_dim);
+  tile.multiply(q, head_dim, k, kPageCells, ahead, head_dim);
   for (uint32_t r = 0; r < Rows; ++r) {
     for (uint32_t j = 0; j < Vectors; ++j) {
       _mm256_storeu_ps(s + r * kSpanCells + 8 * j,
@@ -56,12 +66,13 @@ void scores_tile(const float* q, uint32_t head_dim, float scale, const T* k, flo
 }
 
 template <uint32_t Rows, uint32_t Vectors, class T>
-void weigh_tile(const float* e, const T* v, uint32_t n_cells, uint32_t head_dim, float* o) {
+void weigh_tile(const float* e, const T* v, ptrdiff_t ahead, uint32_t n_cells, uint32_t head_dim,
+                float* o) {
   Tile<Rows, Vectors> tile;
   for (uint32_t r = 0; r < Rows; ++r) {
     for (uint32_t j = 0; j < Vectors; ++j) tile.c[r][j] = load8(o + r * head_dim + 8 * j);
   }
-  tile.multiply(e, kSpanCells, v, head_dim, n_cells);
+  tile.multiply(e, kSpanCells, v, head_dim, ahead, n_cells);
   for (uint32_t r = 0; r < Rows; ++r) {
     for (uint32_t j = 0; j < Vectors; ++j) {
       _mm256_storeu_ps(o + r * head_dim + 8 * j, tile.c[r][j]);
@@ -70,42 +81,49 @@ void weigh_tile(const float* e, const T* v, uint32_t n_cells, uint32_t head_dim,
 }
 
 template <uint32_t Rows, class T>
-void scores_rows(const float* q, uint32_t head_dim, float scale, const T* k, uint32_t n_cells,
-                 float* s) {
-  constexpr uint32_t kWide = kVectors<Rows>;
-  uint32_t i = 0;
-  for (; i + 8 * (kWide - 1) < n_cells; i += 8 * kWide) {
-    scores_tile<Rows, kWide>(q, head_dim, scale, k + i, s + i);
+void scores_rows(const float* q, uint32_t head_dim, float scale, const T* k, ptrdiff_t ahead,
+                 uint32_t n_cells, float* s) {
+  constexpr uint32_t kCells = 8 * kVectors<Rows>;
+  static_assert(kPageCells % kCells == 0);
+  for (uint32_t i = 0; i < n_cells; i += kCells) {
+    scores_tile<Rows, kVectors<Rows>>(q, head_dim, scale, k + i, ahead, s + i);
   }
-  for (; i < n_cells; i += 8) scores_tile<Rows, 1>(q, head_dim, scale, k + i, s + i);
+}
+
+/// Channels from d on, in tiles of Vectors, then in narrower ones.
+template <uint32_t Rows, uint32_t Vectors, class T>
+CERA_INLINE void weigh_columns(const float* e, const T* v, ptrdiff_t ahead, uint32_t n_cells,
+                               uint32_t head_dim, float* o, uint32_t d) {
+  for (; d + 8 * Vectors <= head_dim; d += 8 * Vectors) {
+    weigh_tile<Rows, Vectors>(e, v + d, ahead, n_cells, head_dim, o + d);
+  }
+  if constexpr (Vectors > 1) {
+    weigh_columns<Rows, Vectors / 2>(e, v, ahead, n_cells, head_dim, o, d);
+  }
 }
 
 template <uint32_t Rows, class T>
-void weigh_rows(const float* e, const T* v, uint32_t n_cells, uint32_t head_dim, float* o) {
-  constexpr uint32_t kWide = kVectors<Rows>;
-  uint32_t d = 0;
-  for (; d + 8 * kWide <= head_dim; d += 8 * kWide) {
-    weigh_tile<Rows, kWide>(e, v + d, n_cells, head_dim, o + d);
-  }
-  for (; d < head_dim; d += 8) weigh_tile<Rows, 1>(e, v + d, n_cells, head_dim, o + d);
+void weigh_rows(const float* e, const T* v, ptrdiff_t ahead, uint32_t n_cells, uint32_t head_dim,
+                float* o) {
+  weigh_columns<Rows, kVectors<Rows>>(e, v, ahead, n_cells, head_dim, o, 0);
 }
 
 template <class T>
 void scores(const float* q, uint32_t n_queries, uint32_t head_dim, float scale, const std::byte* k,
-            uint32_t n_cells, float* s) {
+            const std::byte* next, uint32_t n_cells, float* s) {
   static constexpr decltype(&scores_rows<1, T>) kByRows[kQueryTile] = {
       scores_rows<1, T>, scores_rows<2, T>, scores_rows<3, T>,
       scores_rows<4, T>, scores_rows<5, T>, scores_rows<6, T>};
-  kByRows[n_queries - 1](q, head_dim, scale, reinterpret_cast<const T*>(k), n_cells, s);
+  kByRows[n_queries - 1](q, head_dim, scale, reinterpret_cast<const T*>(k), next - k, n_cells, s);
 }
 
 template <class T>
-void weigh(const float* e, uint32_t n_queries, const std::byte* v, uint32_t n_cells,
-           uint32_t head_dim, float* o) {
+void weigh(const float* e, uint32_t n_queries, const std::byte* v, const std::byte* next,
+           uint32_t n_cells, uint32_t head_dim, float* o) {
   static constexpr decltype(&weigh_rows<1, T>) kByRows[kQueryTile] = {
       weigh_rows<1, T>, weigh_rows<2, T>, weigh_rows<3, T>,
       weigh_rows<4, T>, weigh_rows<5, T>, weigh_rows<6, T>};
-  kByRows[n_queries - 1](e, reinterpret_cast<const T*>(v), n_cells, head_dim, o);
+  kByRows[n_queries - 1](e, reinterpret_cast<const T*>(v), next - v, n_cells, head_dim, o);
 }
 
 CERA_INLINE float max8(__m256 v) {
@@ -162,6 +180,8 @@ const AttentionKernels* attention_kernels(KvType type) {
 #include "backends/cpu/x86/avx2_end.h"
 #else
 namespace cera::cpu::avx2 {
-const AttentionKernels* attention_kernels(KvType) { return nullptr; }
+const AttentionKernels* attention_kernels(KvType) {
+  return nullptr;
+}
 }  // namespace cera::cpu::avx2
 #endif
