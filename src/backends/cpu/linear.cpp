@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/elementwise.h"
 #include "backends/cpu/linear_kernels.h"
 #include "backends/cpu/lowered_op.h"
 #include "base/assert.h"
@@ -28,10 +29,10 @@ constexpr uint32_t max_task_panels = 4;
 constexpr uint32_t tasks_per_thread = 6;
 
 const LinearKernels& kernels_of(CpuTier tier) {
-#if defined(__x86_64__)
-  (void)tier;
-#endif
-  return scalar_linear_kernels();
+  const LinearKernels* kernels =
+      tier == CpuTier::avx2 ? avx2::linear_kernels() : &scalar_linear_kernels();
+  CERA_ASSERT(kernels != nullptr);
+  return *kernels;
 }
 
 struct Part {
@@ -97,6 +98,7 @@ class LoweredLinear final : public LoweredOp {
   void finish(const Job& job, const Task& task, uint32_t row, const float* dots, size_t part_stride) const;
 
   const LinearKernels& kernels_;
+  const ElementwiseKernels& elementwise_;
   BufferId in_, out_;
   RowSet row_set_;
   NormSpec norm_;
@@ -118,6 +120,7 @@ class LoweredLinear final : public LoweredOp {
 
 LoweredLinear::LoweredLinear(const LinearOp& op, const LowerContext& context)
     : kernels_(kernels_of(context.tier)),
+      elementwise_(elementwise_kernels(context.tier)),
       in_(op.in),
       out_(op.out),
       row_set_(context.plan.buffers[op.in].rows),
@@ -137,6 +140,7 @@ LoweredLinear::LoweredLinear(const LinearOp& op, const LowerContext& context)
 
 LoweredLinear::LoweredLinear(const LinearGluOp& op, const LowerContext& context)
     : kernels_(kernels_of(context.tier)),
+      elementwise_(elementwise_kernels(context.tier)),
       in_(op.in),
       out_(op.out),
       row_set_(context.plan.buffers[op.in].rows),
@@ -279,7 +283,7 @@ void LoweredLinear::run(const RunContext& context) {
 
 const float* LoweredLinear::normed(const float* row, float* to) const {
   if (!norm_) return row;
-  kernels_.rms_norm(row, norm_.gain.data(), norm_.eps, to, n_cols_);
+  elementwise_.rms_norm(row, norm_.gain.data(), norm_.eps, to, n_cols_);
   return to;
 }
 

@@ -50,7 +50,6 @@ struct Epilogue {
 struct LinearKernels {
   std::string_view name;
   uint32_t group_from_rows;  // fewer rows than this are packed alone
-  void (*rms_norm)(const float* x, const float* gain, float eps, float* y, uint32_t n);
   /// bias may be nullptr
   void (*finish)(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n);
   /// out = act(gate) * up
@@ -61,8 +60,9 @@ struct LinearKernels {
 };
 
 const LinearKernels& scalar_linear_kernels();
-#if defined(__x86_64__)
-const LinearKernels& avx2_linear_kernels();
-#endif
+namespace avx2 {
+/// nullptr where the build has no x86 code.
+const LinearKernels* linear_kernels();
+}  // namespace avx2
 
 }  // namespace cera::cpu

@@ -111,7 +111,7 @@ const WeightKernels* weights(TensorType type) {
 }  // namespace
 
 const LinearKernels& scalar_linear_kernels() {
-  static constexpr LinearKernels kernels = {"scalar", UINT32_MAX, math::rms_norm, finish,
+  static constexpr LinearKernels kernels = {"scalar", UINT32_MAX,  finish,
                                             finish_glu, activations, weights};
   return kernels;
 }
