@@ -51,22 +51,23 @@ Result<Header> read_header(Cursor& in) {
   return Header{version, n_tensors, n_entries};
 }
 
-Result<std::string> read_name(Cursor& in, std::string_view what) {
+/// Bytes of the file: charge for them before keeping a copy.
+Result<std::string_view> read_name(Cursor& in, std::string_view what) {
   const uint64_t at = in.at();
   CERA_TRY(const std::string_view name, in.read_string(what));
   if (auto ok = check_name(name, what); !ok)
     return in.malformed("{} at byte {}", ok.error().message, at);
-  return std::string(name);
+  return name;
 }
 
 Result<void> read_entries(Cursor& in, uint64_t n, Part& part) {
   for (uint64_t i = 0; i < n; ++i) {
     const uint64_t at = in.at();
-    CERA_TRY(std::string key, read_name(in, "metadata key"));
+    CERA_TRY(const std::string_view key, read_name(in, "metadata key"));
     const std::string what = "metadata key " + quoted(key);
     CERA_CHECK(in.charge(entry_cost + key.size(), what));
     CERA_TRY(Entry entry, read_entry(in, what));
-    if (!part.metadata.try_emplace(std::move(key), std::move(entry)).second)
+    if (!part.metadata.try_emplace(std::string(key), std::move(entry)).second)
       return in.malformed("{} at byte {} appears twice", what, at);
   }
   return {};
@@ -94,9 +95,10 @@ Result<uint64_t> read_alignment(const Cursor& in, const Part& part) {
 Result<TensorInfo> read_tensor(Cursor& in) {
   const uint64_t at = in.at();
   TensorInfo tensor;
-  CERA_TRY(tensor.name, read_name(in, "tensor name"));
-  const std::string what = "tensor " + quoted(tensor.name);
-  CERA_CHECK(in.charge(tensor.name.size(), what));
+  CERA_TRY(const std::string_view name, read_name(in, "tensor name"));
+  const std::string what = "tensor " + quoted(name);
+  CERA_CHECK(in.charge(name.size(), what));
+  tensor.name = name;
   CERA_TRY(const uint32_t rank, in.read<uint32_t>(what));
   if (rank < 1 || rank > 4)
     return in.malformed("{} at byte {} has {} dimensions; 1 to 4 are possible", what, at, rank);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <new>
 
+#include "gguf/parser.h"
 #include "gguf/raw_file.h"
 #include "gguf/sample.h"
 
@@ -41,7 +42,8 @@ void* operator new(size_t size, std::align_val_t alignment) {
   const auto align = size_t(alignment);
   return counted(std::aligned_alloc(align, (size + align - 1) / align * align));
 }
-// Files are read into memory that is asked for without exceptions; the other forms go through these.
+// Files are read into memory that is asked for without exceptions; the other forms go through
+// these.
 void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return operator new(size, alignment);
 }
@@ -104,41 +106,72 @@ TEST(Memory, ArraysOfEveryType) {
   }
 }
 
-TEST(Memory, StringsJustTooLongForTheInlineBuffer) {
-  RawFile file(0, 1);
-  const uint64_t n = file_bytes / 24;
-  file.key("k", ValueType::array).array(ValueType::string, n);
-  for (uint64_t i = 0; i < n; ++i) file.text("sixteen bytes ok");
-  expect_bounded(file);
+/// Whatever the budget is, parsing stays inside it; enough of it lets the file through.
+void expect_budget_kept(const RawFile& file) {
+  constexpr size_t message_bytes = 4096;
+  for (const uint64_t budget : {size_t{0}, mib / 16, mib, 4 * mib, 16 * mib}) {
+    const size_t before = now_bytes;
+    peak_bytes = before;
+    (void)parse(file.bytes(), "raw", budget);
+    EXPECT_LE(peak_bytes - before, budget + message_bytes);
+  }
+  EXPECT_FALSE(parse(file.bytes(), "raw", mib).has_value());
+  EXPECT_TRUE(parse(file.bytes(), "raw", 64 * mib).has_value());
 }
 
-TEST(Memory, ManyKeys) {
-  constexpr uint64_t n = 1000000;
+TEST(Budget, Formula) {
+  EXPECT_EQ(memory_budget(0), 64 * mib);
+  EXPECT_EQ(memory_budget(10 * mib), 104 * mib);
+  EXPECT_EQ(memory_budget(~uint64_t{0}), ~uint64_t{0});
+}
+
+TEST(Budget, Numbers) {
+  RawFile file(0, 1);
+  file.key("k", ValueType::array).array(ValueType::u8, mib).zeros(mib);
+  expect_budget_kept(file);
+}
+
+TEST(Budget, Strings) {
+  for (const std::string_view text :
+       {"", "inline", "sixteen bytes ok", "a good deal longer than that"}) {
+    constexpr uint64_t n = 100000;
+    RawFile file(0, 1);
+    file.key("k", ValueType::array).array(ValueType::string, n);
+    for (uint64_t i = 0; i < n; ++i) file.text(text);
+    expect_budget_kept(file);
+  }
+}
+
+TEST(Budget, Keys) {
+  constexpr uint64_t n = 50000;
   RawFile file(0, n);
   for (uint64_t i = 0; i < n; ++i) file.entry(fmt::format("{:x}", i), ValueType::u8, uint8_t{0});
-  expect_bounded(file);
+  expect_budget_kept(file);
 }
 
-TEST(Memory, ManyTensors) {
-  constexpr uint64_t n = 500000;
+TEST(Budget, TextOfKeysAndValues) {
+  constexpr uint64_t n = 100;
+  RawFile file(0, n);
+  for (uint64_t i = 0; i < n; ++i)
+    file.key(fmt::format("{:060000}", i), ValueType::string).text(std::string(60000, 'x'));
+  expect_budget_kept(file);
+}
+
+TEST(Budget, Tensors) {
+  constexpr uint64_t n = 50000;
   RawFile file(n, 1);
   file.entry("general.alignment", ValueType::u8, uint8_t{8});
-  for (uint64_t i = 0; i < n; ++i) file.tensor(fmt::format("{:x}", i), {1}, 24, 8 * i);
-  file.pad().zeros(8 * n);
-  expect_bounded(file);
+  for (uint64_t i = 0; i < n; ++i) file.tensor(fmt::format("{:x}", i), {1, 1, 1, 1}, 24, 8 * i);
+  expect_budget_kept(file.pad().zeros(8 * n));
 }
 
-TEST(Memory, ManyNestedArrays) {
+TEST(Budget, NestedArrays) {
+  constexpr uint64_t n = 30000;
   RawFile file(0, 1);
-  const uint64_t n = file_bytes / 48;
   file.key("k", ValueType::array).array(ValueType::array, n);
   for (uint64_t i = 0; i < n; ++i)
-    file.array(ValueType::array, 1)
-        .array(ValueType::array, 1)
-        .array(ValueType::u8, 1)
-        .number(uint8_t{1});
-  file.zeros(n);
-  expect_bounded(file);
+    file.array(ValueType::array, 1).array(ValueType::u8, 1).number(uint8_t{1});
+  expect_budget_kept(file);
 }
 
 TEST(Memory, LyingCounts) {
