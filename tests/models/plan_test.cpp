@@ -38,6 +38,22 @@ TEST_P(PlanOf, StaysWithinItsBudget) {
   EXPECT_EQ(plan.ops.size(), plan.layer_of_op.size());
 }
 
+/// The first inputs of the model fuzzer: if they did not load, it would fuzz error messages only.
+TEST(RandomModels, OfEveryArchitectureLoad) {
+  for (const std::string& architecture : Model::architectures()) {
+    const auto loaded = try_load(random_model({.architecture = architecture,
+                                               .width = 8,
+                                               .hidden = 8,
+                                               .vocab = 8,
+                                               .heads = 2,
+                                               .kv_heads = 1,
+                                               .head_dim = 4})
+                                     .bytes());
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().text();
+    EXPECT_EQ(loaded->model->config().architecture, architecture);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, PlanOf, ::testing::Values("lfm2", "llama", "qwen2", "qwen3"),
                          [](const auto& test) { return test.param; });
 

@@ -11,46 +11,11 @@
 namespace cera::tests {
 namespace {
 
-constexpr uint32_t kWidth = 256, kHidden = 512, kVocab = 256, kLayers = 2;
-constexpr uint32_t kHeads = 4, kKvHeads = 2, kHeadDim = 64;
+constexpr uint32_t kVocab = 256;
 
 /// Wide enough for blocks of 256; every matrix, the embedding and the head are of `type`.
 TinyFile wide_llama(TensorType type) {
-  TinyFile file;
-  file.set_string("general.architecture", "llama");
-  file.set_uint("llama.block_count", kLayers);
-  file.set_uint("llama.context_length", 512);
-  file.set_uint("llama.embedding_length", kWidth);
-  file.set_uint("llama.feed_forward_length", kHidden);
-  file.set_uint("llama.attention.head_count", kHeads);
-  file.set_uint("llama.attention.head_count_kv", kKvHeads);
-  file.set_float("llama.attention.layer_norm_rms_epsilon", 1e-5);
-  const auto add = [&](const std::string& name, std::vector<uint64_t> dimensions, float mean,
-                       float std, TensorType tensor_type) {
-    size_t count = 1;
-    for (const uint64_t n : dimensions) count *= n;
-    file.tensors[name] = {dimensions, random_values(fnv1a(name), count, mean, std), tensor_type};
-  };
-  const auto matrix = [&](const std::string& name, uint64_t columns, uint64_t rows) {
-    add(name, {columns, rows}, 0, 1 / std::sqrt(float(columns)), type);
-  };
-  const auto norm = [&](const std::string& name) { add(name, {kWidth}, 1, 0.3f, TensorType::f32); };
-  add("token_embd.weight", {kWidth, kVocab}, 0, 1, type);
-  matrix("output.weight", kWidth, kVocab);
-  norm("output_norm.weight");
-  for (uint32_t layer = 0; layer < kLayers; ++layer) {
-    const std::string block = fmt::format("blk.{}.", layer);
-    norm(block + "attn_norm.weight");
-    norm(block + "ffn_norm.weight");
-    matrix(block + "attn_q.weight", kWidth, kHeads * kHeadDim);
-    matrix(block + "attn_k.weight", kWidth, kKvHeads * kHeadDim);
-    matrix(block + "attn_v.weight", kWidth, kKvHeads * kHeadDim);
-    matrix(block + "attn_output.weight", kHeads * kHeadDim, kWidth);
-    matrix(block + "ffn_gate.weight", kWidth, kHidden);
-    matrix(block + "ffn_up.weight", kWidth, kHidden);
-    matrix(block + "ffn_down.weight", kHidden, kWidth);
-  }
-  return file;
+  return random_model({.type = type, .vocab = kVocab});
 }
 
 std::vector<int32_t> some_tokens(size_t n) {

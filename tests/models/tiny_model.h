@@ -1,9 +1,10 @@
 #pragma once
-// Tiny random models: the fixtures of tools/make_tiny_models.py, converted to GGUF here, in memory,
-// with our own writer. Tests change a TinyFile before it becomes a model.
+// The fixtures of tools/make_tiny_models.py: tiny random models, converted to GGUF here, in memory,
+// and the logits that transformers computes for them.
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <map>
@@ -12,90 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "gguf/gguf.h"
 #include "models/model.h"
+#include "models/tiny_file.h"
 
 namespace cera::tests {
 
 using Json = nlohmann::json;
-
-// The generator of the script, to the same bits.
-
-inline uint64_t fnv1a(std::string_view text) {
-  uint64_t value = 0xCBF29CE484222325u;
-  for (const char c : text) value = (value ^ uint8_t(c)) * 0x100000001B3u;
-  return value;
-}
-
-/// splitmix64 at counter index + 1.
-inline uint64_t random_word(uint64_t seed, uint64_t index) {
-  uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-inline std::vector<float> random_values(uint64_t seed, size_t count, float mean, float std) {
-  const float scale = std / 37837.0f;
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t w = random_word(seed, i);
-    const int64_t sum = int64_t(w & 0xFFFF) + int64_t(w >> 16 & 0xFFFF) +
-                        int64_t(w >> 32 & 0xFFFF) + int64_t(w >> 48);
-    values[i] = float(sum - 131070) * scale + mean;
-  }
-  return values;
-}
-
-/// A GGUF file before it is written. Values are f32 here and packed as `type` on writing.
-struct TinyFile {
-  struct Tensor {
-    std::vector<uint64_t> dimensions;  // the contiguous one first
-    std::vector<float> values;
-    TensorType type = TensorType::f32;
-  };
-  std::map<std::string, gguf::Entry> keys;
-  std::map<std::string, Tensor> tensors;
-
-  void set_uint(const std::string& key, uint64_t value) {
-    keys[key] = {gguf::ValueType::u32, value};
-  }
-  void set_float(const std::string& key, double value) {
-    keys[key] = {gguf::ValueType::f32, value};
-  }
-  void set_bool(const std::string& key, bool value) {
-    keys[key] = {gguf::ValueType::boolean, value};
-  }
-  void set_string(const std::string& key, std::string value) {
-    keys[key] = {gguf::ValueType::string, std::move(value)};
-  }
-  void set_uints(const std::string& key, std::vector<uint64_t> values) {
-    auto array = std::make_shared<gguf::Array>();
-    array->element_type = gguf::ValueType::u32;
-    array->values = std::move(values);
-    keys[key] = {gguf::ValueType::array, std::shared_ptr<const gguf::Array>(std::move(array))};
-  }
-  std::string architecture() const {
-    return std::get<std::string>(keys.at("general.architecture").value);
-  }
-  /// "rope.freq_base" -> "llama.rope.freq_base"
-  std::string key(const std::string& name) const { return architecture() + "." + name; }
-
-  std::vector<std::byte> bytes() const {
-    gguf::Writer writer;
-    for (const auto& [name, entry] : keys) writer.set(name, entry.value, entry.type);
-    std::vector<std::vector<std::byte>> packed;
-    for (const auto& [name, tensor] : tensors) {
-      const TypeInfo& type = type_info(tensor.type);
-      auto& data = packed.emplace_back(tensor.values.size() / type.block_size * type.block_bytes);
-      type.pack(tensor.values.data(), data.data(), tensor.values.size());
-      writer.add_tensor(name, tensor.type, tensor.dimensions, data);
-    }
-    auto written = writer.bytes();
-    EXPECT_TRUE(written.has_value()) << written.error().text();
-    return written ? *written : std::vector<std::byte>();
-  }
-};
 
 /// A model and the bytes that its weights point into.
 struct LoadedModel {
