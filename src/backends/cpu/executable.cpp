@@ -1,5 +1,6 @@
 #include "backends/cpu/executable.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/assert.h"
@@ -10,6 +11,7 @@
 namespace cera::cpu {
 namespace {
 
+constexpr uint32_t kMaxRows = 1 << 16;
 constexpr uint32_t kRopeRows = 16;  // of one task
 
 Lowered lower_op(const Op& op, const LowerContext& context) {
@@ -54,10 +56,13 @@ Result<std::unique_ptr<Executable>> CpuExecutable::make(const Plan& plan,
                                                         const ExecutableOptions& options,
                                                         CpuTier tier,
                                                         std::shared_ptr<ThreadPool> pool) {
-  if (options.max_rows == 0) {
-    return fail(ErrorCode::invalid_argument, "max_rows", "a step needs at least one row");
+  if (options.max_rows == 0 || options.max_rows > kMaxRows) {
+    return fail(ErrorCode::invalid_argument, "max_rows", "{} rows in a step; 1 to {} are possible",
+                options.max_rows, kMaxRows);
   }
-  std::unique_ptr<CpuExecutable> made(new CpuExecutable(plan, options, std::move(pool)));
+  const ExecutableOptions useful = {options.max_rows,
+                                    std::min(options.max_outputs, options.max_rows)};
+  std::unique_ptr<CpuExecutable> made(new CpuExecutable(plan, useful, std::move(pool)));
   CERA_CHECK(made->lower(tier));
   CERA_CHECK(made->allocate());
   return made;
@@ -74,9 +79,8 @@ Result<void> CpuExecutable::lower(CpuTier tier) {
       return std::unexpected(std::move(error));
     }
     bool on_outputs = false;
-    for_each_buffer(plan_.ops[i], [&](BufferId id) {
-      on_outputs |= plan_.buffers[id].rows == RowSet::outputs;
-    });
+    for_each_buffer(plan_.ops[i],
+                    [&](BufferId id) { on_outputs |= plan_.buffers[id].rows == RowSet::outputs; });
     on_outputs_.push_back(on_outputs);
     profile_.push_back({profile_name(plan_.ops[i]), (*lowered)->kernel_name(), 0, 0});
     ops_.push_back(std::move(*lowered));
@@ -84,7 +88,8 @@ Result<void> CpuExecutable::lower(CpuTier tier) {
   return {};
 }
 
-/// One block of memory for buffers, rope tables and scratch. The system commits it as it is touched.
+/// One block of memory for buffers, rope tables and scratch. The system commits it as it is
+/// touched.
 Result<void> CpuExecutable::allocate() {
   std::vector<size_t> offsets;
   std::optional<size_t> total = 0;
