@@ -26,7 +26,7 @@ struct BpeTokenizerParts {
 
 class BpeTokenizer final : public Tokenizer {
  public:
-  static constexpr size_t max_text_bytes = 1u << 30;
+  static constexpr size_t max_text_bytes = 64u << 20;  // encoding takes up to 25 bytes per byte
 
   explicit BpeTokenizer(BpeTokenizerParts parts) : parts_(std::move(parts)) {}
 
