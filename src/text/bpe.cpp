@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/assert.h"
+#include "gguf/cursor.h"
 
 namespace cera::text {
 namespace {
@@ -83,7 +84,8 @@ Result<BpeModel::Merge> BpeModel::read_rule(std::string_view rule, uint32_t rank
   const char* const key = "tokenizer.ggml.merges";
   const auto parts = split_rule(rule);
   if (!parts) {
-    return fail(ErrorCode::malformed, key, "rule {} is not two pieces with a space between: '{}'", rank, rule);
+    return fail(ErrorCode::malformed, key, "rule {} is not two pieces with a space between: {}", rank,
+                gguf::quoted(rule));
   }
   scratch.clear();
   bool is_text = append_alphabet_bytes(parts->first, scratch);
@@ -100,7 +102,8 @@ Result<BpeModel::Merge> BpeModel::read_rule(std::string_view rule, uint32_t rank
   scratch.assign(parts->first).append(parts->second);
   for (const std::string_view piece : {parts->first, parts->second, std::string_view(scratch)}) {
     if (!vocabulary.find_spelling(piece)) {
-      return fail(ErrorCode::malformed, key, "rule {}: '{}' is not in the vocabulary", rank, piece);
+      return fail(ErrorCode::malformed, key, "rule {}: {} is not in the vocabulary", rank,
+                  gguf::quoted(piece));
     }
   }
   if (is_text) ++n_left_out_;

@@ -2,6 +2,7 @@
 #include <span>
 
 #include "base/utf8.h"
+#include "gguf/cursor.h"
 #include "text/tokenizer_bpe.h"
 
 namespace cera::text {
@@ -49,7 +50,8 @@ void fix_kinds(BpeTokenizerParts& parts, bool has_kinds, std::span<const std::op
     if (!ordinary || parts.bpe.is_merge_result(id) || vocabulary.bytes(id).size() < 2) continue;
     vocabulary.make_control(id);
     parts.notes.push_back(
-        fmt::format("token {} '{}' is used as a control token, whatever its type says", id, vocabulary.bytes(id)));
+        fmt::format("token {} {} is used as a control token, whatever its type says", id,
+                    gguf::quoted(vocabulary.bytes(id))));
   }
 }
 
@@ -117,8 +119,8 @@ Result<const PreTokenizerRule*> choose_rule(const gguf::File& file, const Tokeni
   const PreTokenizerRule* rule = find_pre_tokenizer(name);
   if (!rule) {
     return fail(ErrorCode::unsupported, options.pre ? "--pre" : key,
-                "unknown pre-tokenizer '{}'; if one of these has the same rules, choose it with --pre: {}", name,
-                pre_tokenizer_names());
+                "unknown pre-tokenizer {}; if one of these has the same rules, choose it with --pre: {}",
+                gguf::quoted(name), pre_tokenizer_names());
   }
   return rule;
 }
@@ -148,7 +150,7 @@ Result<BpeTokenizerParts> load_bpe_tokenizer(const gguf::File& file, const Token
   CERA_TRY(const std::string_view model, file.get_string("tokenizer.ggml.model"));
   if (model != "gpt2") {
     return fail(ErrorCode::unsupported, "tokenizer.ggml.model",
-                "the tokenizer model '{}' is not supported, only 'gpt2' (byte-level BPE) is", model);
+                "the tokenizer model {} is not supported, only 'gpt2' (byte-level BPE) is", gguf::quoted(model));
   }
   BpeTokenizerParts parts;
   CERA_TRY(const PreTokenizerRule* rule, choose_rule(file, options, parts.notes));

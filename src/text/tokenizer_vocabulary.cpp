@@ -4,7 +4,7 @@
 #include <bit>
 #include <functional>
 
-#include "base/utf8.h"
+#include "gguf/cursor.h"
 
 namespace cera::text {
 namespace {
@@ -82,8 +82,8 @@ Result<void> Vocabulary::insert(Index& index, TokenId id) {
   size_t slot = std::hash<std::string_view>{}(key)&mask;
   for (size_t probes = 0; index[slot] >= 0; slot = (slot + 1) & mask) {
     if (bytes(index[slot]) == key) {
-      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens", "tokens {} and {} are both '{}'",
-                  index[slot], id, key);
+      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens", "tokens {} and {} are both {}",
+                  index[slot], id, gguf::quoted(key));
     }
     if (++probes == max_probes) {
       return fail(ErrorCode::malformed, "tokenizer.ggml.tokens",

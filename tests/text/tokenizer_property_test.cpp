@@ -18,6 +18,7 @@ struct Source {
   const char* name;
   std::function<std::filesystem::path()> path;  // empty: the small vocabulary
 };
+void PrintTo(const Source& source, std::ostream* out) { *out << source.name; }
 
 const Source sources[] = {
     {"tiny", [] { return std::filesystem::path(); }},

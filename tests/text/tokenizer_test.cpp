@@ -324,6 +324,8 @@ struct BadFile {
   const char* message_part;
 };
 
+void PrintTo(const BadFile& file, std::ostream* out) { *out << file.name; }
+
 void set_uint(TinyVocabulary& v, const char* key, uint32_t value) {
   v.more = [=](gguf::Writer& out) { out.set_uint(key, value); };
 }
@@ -363,6 +365,15 @@ const BadFile bad_files[] = {
     {"too_few_types", [](auto& v) { v.kinds.pop_back(); }, ErrorCode::malformed, "255 types for 256 tokens"},
     {"unknown_type", [](auto& v) { v.kinds[7] = 9; }, ErrorCode::malformed, "token 7 has the unknown type 9"},
     {"negative_type", [](auto& v) { v.kinds[7] = -1; }, ErrorCode::malformed, "token 7 has the unknown type -1"},
+    {"long_duplicate",
+     [](auto& v) {
+       v.add(std::string(60'000, 'x'));
+       v.add(std::string(60'000, 'x'));
+     },
+     ErrorCode::malformed, "tokens 256 and 257 are both 'xxx"},
+    {"long_merge", [](auto& v) { v.merges.push_back(std::string(60'000, 'x')); }, ErrorCode::malformed,
+     "rule 0 is not"},
+    {"long_pre", [](auto& v) { v.pre = std::string(60'000, 'x'); }, ErrorCode::unsupported, "'xxx"},
     {"no_tokens",
      [](auto& v) {
        v.tokens.clear();
@@ -397,6 +408,7 @@ TEST_P(BadTokenizerFile, IsAnErrorThatSaysWhatIsWrong) {
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, GetParam().code) << loaded.error().text();
   EXPECT_NE(loaded.error().text().find(GetParam().message_part), std::string::npos) << loaded.error().text();
+  EXPECT_LT(loaded.error().text().size(), 1500u);
 }
 
 std::string bad_file_name(const testing::TestParamInfo<BadFile>& file) { return file.param.name; }
