@@ -12,6 +12,12 @@ namespace cera::cpu::avx2 {
 namespace {
 
 #define CERA_INLINE inline __attribute__((always_inline))
+// Before a loop of fixed length, so that its arrays of vectors live in registers.
+#if defined(__clang__)
+#define CERA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CERA_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 CERA_INLINE __m256i load32(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
@@ -142,6 +148,7 @@ struct KNibbles {
 
   static CERA_INLINE void codes(const std::byte* block, uint32_t half, __m256i v[4]) {
     const std::byte* from = block + codes_at + 64 * half;
+    CERA_UNROLL
     for (uint32_t i = 0; i < 2; ++i) {
       const __m256i bytes = load32(from + 32 * i);
       v[2 * i] = low_nibbles(bytes);

@@ -47,16 +47,16 @@ template <class F, uint32_t n_rows, uint32_t n_x>
 CERA_INLINE void multiply_tile(const std::byte* w, size_t w_stride, const float* x, size_t x_stride,
                                uint32_t n_cols, float* out, size_t out_stride) {
   __m256 acc[n_rows][n_x];
-#pragma GCC unroll 4
+  CERA_UNROLL
   for (uint32_t r = 0; r < n_rows; ++r)
-#pragma GCC unroll 4
+  CERA_UNROLL
     for (uint32_t i = 0; i < n_x; ++i) acc[r][i] = _mm256_setzero_ps();
   uint32_t k = 0;
   for (; k + 8 <= n_cols; k += 8) {
-#pragma GCC unroll 4
+  CERA_UNROLL
     for (uint32_t r = 0; r < n_rows; ++r) {
       const __m256 v = F::load8(w + r * w_stride + k * F::bytes);
-#pragma GCC unroll 4
+  CERA_UNROLL
       for (uint32_t i = 0; i < n_x; ++i)
         acc[r][i] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + i * x_stride + k), acc[r][i]);
     }

@@ -175,11 +175,11 @@ CERA_INLINE void keep(__m256i& v) { asm("" : "+x"(v)); }
 /// acc[2 i + half] += codes of the panel half * activations of group row i, over n_steps times 4 columns.
 template <uint32_t n_steps>
 CERA_INLINE void add_products(const uint8_t* codes, const int8_t* q, __m256i acc[n_vectors]) {
-#pragma GCC unroll 8
+  CERA_UNROLL
   for (uint32_t step = 0; step < n_steps; ++step, codes += 64, q += 16) {
     const __m256i w0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes));
     const __m256i w1 = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes + 32));
-#pragma GCC unroll 4
+    CERA_UNROLL
     for (uint32_t i = 0; i < kGroupRows; ++i) {
       int32_t columns;
       __builtin_memcpy(&columns, q + 4 * i, sizeof columns);
@@ -194,7 +194,7 @@ CERA_INLINE void add_products(const uint8_t* codes, const int8_t* q, __m256i acc
 
 /// acc = -(sum of the lane's activations) << shift, so that an offset of 1 << shift is off all codes.
 CERA_INLINE void start_sums(const int16_t lane_sums[kGroupRows][2], int shift, __m256i acc[n_vectors]) {
-#pragma GCC unroll 4
+  CERA_UNROLL
   for (uint32_t i = 0; i < kGroupRows; ++i) {
     int32_t pair;
     __builtin_memcpy(&pair, lane_sums[i], sizeof pair);
@@ -204,7 +204,7 @@ CERA_INLINE void start_sums(const int16_t lane_sums[kGroupRows][2], int shift, _
 }
 
 CERA_INLINE void clear_sums(__m256i acc[n_vectors]) {
-#pragma GCC unroll 8
+  CERA_UNROLL
   for (uint32_t v = 0; v < n_vectors; ++v) acc[v] = _mm256_setzero_si256();
 }
 
@@ -216,16 +216,20 @@ CERA_INLINE void block_sums(const BlockOf<F>& w, const GroupBlock& x, __m256i su
   if constexpr (F::is_signed) {
     start_sums(x.lane_sums, 3, acc);
     add_products<8>(w.q[0][0][0], x.q[0][0], acc);
+    CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v)
       sums[v] = _mm256_madd_epi16(acc[v], _mm256_set1_epi16(16));
     clear_sums(acc);
     add_products<8>(w.q[1][0][0], x.q[0][0], acc);
+    CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v)
       sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(acc[v], one));
   } else if constexpr (F::code_bits == 5 && F::offset_shift == 0) {
+    CERA_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
       clear_sums(acc);
       add_products<4>(w.q[0][4 * half][0], x.q[4 * half][0], acc);
+      CERA_UNROLL
       for (uint32_t v = 0; v < n_vectors; ++v) {
         const __m256i wide = _mm256_madd_epi16(acc[v], one);
         sums[v] = half == 0 ? wide : _mm256_add_epi32(sums[v], wide);
@@ -237,6 +241,7 @@ CERA_INLINE void block_sums(const BlockOf<F>& w, const GroupBlock& x, __m256i su
     else
       clear_sums(acc);
     add_products<8>(w.q[0][0][0], x.q[0][0], acc);
+    CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v) sums[v] = _mm256_madd_epi16(acc[v], one);
   }
 }
@@ -252,6 +257,7 @@ void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_
     __m256i sums[n_vectors];
     block_sums<F>(*w, *x, sums);
     float(&part)[n_vectors][8] = s[b % 4];
+    CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v) {
       const uint32_t at = v % 2 * 8;
       const __m256 d = _mm256_mul_ps(_mm256_load_ps(w->d + at), _mm256_set1_ps(x->d[v / 2]));
@@ -261,6 +267,7 @@ void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_
       _mm256_store_ps(part[v], y);
     }
   }
+  CERA_UNROLL
   for (uint32_t v = 0; v < n_vectors; ++v) {
     const __m256 low = _mm256_add_ps(_mm256_load_ps(s[0][v]), _mm256_load_ps(s[1][v]));
     const __m256 high = _mm256_add_ps(_mm256_load_ps(s[2][v]), _mm256_load_ps(s[3][v]));
@@ -273,6 +280,7 @@ template <class F>
 CERA_INLINE void super_sums(const SuperOf<F>& w, const GroupSuper& x, __m256i sums[n_vectors]) {
   // At most 16 columns of 5 or 6-bit codes fit in 16 bits.
   constexpr uint32_t n_steps = F::code_bits == 4 ? 8 : 4;
+  CERA_UNROLL
   for (uint32_t v = 0; v < n_vectors; ++v) sums[v] = _mm256_setzero_si256();
   for (uint32_t step = 0; step < 64; step += n_steps) {
     __m256i acc[n_vectors];
@@ -283,6 +291,7 @@ CERA_INLINE void super_sums(const SuperOf<F>& w, const GroupSuper& x, __m256i su
     add_products<n_steps>(w.q[step][0], x.q[step][0], acc);
     const int16_t* scales = w.scales[step * 4 / F::sub_block][0];
     const __m256i scale[2] = {load32(scales), load32(scales + 16)};
+    CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v)
       sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(acc[v], scale[v % 2]));
   }
@@ -297,6 +306,7 @@ void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_
   for (uint32_t b = 0; b < n_cols / 256; ++b, ++w, ++x) {
     __m256i sums[n_vectors];
     super_sums<F>(*w, *x, sums);
+    CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v) {
       const uint32_t at = v % 2 * 8, i = v / 2;
       const __m256 x_d = _mm256_set1_ps(x->d[i]);
@@ -304,6 +314,7 @@ void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_
       __m256 y = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums[v]), _mm256_load_ps(s[v]));
       if constexpr (F::has_min) {
         __m256i min_sums = _mm256_setzero_si256();
+        CERA_UNROLL
         for (uint32_t j = 0; j < 4; ++j) {
           int32_t pair;
           __builtin_memcpy(&pair, x->sums[j][i], sizeof pair);
@@ -316,6 +327,7 @@ void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_
       _mm256_store_ps(s[v], y);
     }
   }
+  CERA_UNROLL
   for (uint32_t v = 0; v < n_vectors; ++v)
     _mm256_storeu_ps(out + v / 2 * out_stride + v % 2 * 8, _mm256_load_ps(s[v]));
 }

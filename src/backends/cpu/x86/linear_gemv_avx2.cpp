@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t prefetch_bytes = 2048;
 
 CERA_INLINE void prefetch(const std::byte* at, uint32_t n_bytes) {
+  CERA_UNROLL
   for (uint32_t i = 0; i < n_bytes; i += 64)
     _mm_prefetch(reinterpret_cast<const char*>(at + prefetch_bytes + i), _MM_HINT_T0);
 }
@@ -39,6 +40,7 @@ CERA_INLINE __m128i join_blocks32(__m256i ac, __m256i bd) {
 template <class F>
 CERA_INLINE __m128i dot_quad(const std::byte* const b[4], const RowQuad& x) {
   __m256i sums[2];
+  CERA_UNROLL
   for (int i = 0; i < 2; ++i) {
     __m256i h[2];
     F::halves(b[i], b[i + 2], h);
@@ -112,6 +114,7 @@ CERA_INLINE __m256i add_half(const std::byte* block, uint32_t half, const __m256
                              const int8_t* q, __m256i acc) {
   __m256i v[4];
   F::codes(block, half, v);
+  CERA_UNROLL
   for (uint32_t i = 0; i < 4; ++i) {
     const __m256i p = _mm256_maddubs_epi16(v[i], load32(q + 128 * half + 32 * i));
     acc = _mm256_add_epi32(acc, _mm256_madd_epi16(p, scales[i]));
@@ -149,6 +152,7 @@ CERA_INLINE float add_super(KNibbles<bits>, const std::byte* block, const RowSup
 CERA_INLINE float add_super(Q6_K, const std::byte* block, const RowSuper& x, float s) {
   const __m256i words = _mm256_cvtepi8_epi16(load16(block + Q6_K::scales_at));
   __m256i acc = _mm256_setzero_si256();
+  CERA_UNROLL
   for (uint32_t half = 0; half < 2; ++half) {
     const __m256i w = both_lanes(half == 0 ? _mm256_castsi256_si128(words)
                                            : _mm256_extracti128_si256(words, 1));
