@@ -33,18 +33,17 @@ CERA_INLINE __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256_s
 CERA_INLINE __m256i high_nibbles(__m256i v) {
   return _mm256_and_si256(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(15));
 }
-CERA_INLINE uint64_t load_bits16(const std::byte* from) {
+CERA_INLINE int bits2(const std::byte* from) {
   uint16_t bits;
   __builtin_memcpy(&bits, from, sizeof bits);
   return bits;
 }
-CERA_INLINE uint64_t load_bits32(const std::byte* from) {
-  uint32_t bits;
+/// The first 2 or 4 bytes of a vector.
+CERA_INLINE __m128i load2(const std::byte* from) { return _mm_cvtsi32_si128(bits2(from)); }
+CERA_INLINE __m128i load4(const std::byte* from) {
+  int32_t bits;
   __builtin_memcpy(&bits, from, sizeof bits);
-  return bits;
-}
-CERA_INLINE __m128i set2x64(uint64_t low, uint64_t high) {
-  return _mm_set_epi64x(int64_t(high), int64_t(low));
+  return _mm_cvtsi32_si128(bits);
 }
 
 /// The scales (and minima) of four blocks.
@@ -86,20 +85,21 @@ struct Nibbles {
 
   static CERA_INLINE Scales4 scales(const std::byte* const b[4]) {
     if constexpr (with_min) {
-      const __m128i halves = set2x64(load_bits32(b[0]) | load_bits32(b[1]) << 32,
-                                     load_bits32(b[2]) | load_bits32(b[3]) << 32);
-      const __m256 pairs = _mm256_cvtph_ps(halves);  // d m d m | d m d m
-      const __m128 low = _mm256_castps256_ps128(pairs), high = _mm256_extractf128_ps(pairs, 1);
-      return {_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd)};
+      const __m128i dm = _mm_unpacklo_epi64(_mm_unpacklo_epi32(load4(b[0]), load4(b[1])),
+                                            _mm_unpacklo_epi32(load4(b[2]), load4(b[3])));
+      const __m128i apart = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+      const __m256 both = _mm256_cvtph_ps(_mm_shuffle_epi8(dm, apart));
+      return {_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1)};
     } else {
       return {half_scales(b), _mm_setzero_ps()};
     }
   }
 
   static CERA_INLINE __m128 half_scales(const std::byte* const b[4]) {
-    const uint64_t halves = load_bits16(b[0]) | load_bits16(b[1]) << 16 | load_bits16(b[2]) << 32 |
-                            load_bits16(b[3]) << 48;
-    return _mm_cvtph_ps(_mm_cvtsi64_si128(int64_t(halves)));
+    __m128i d = load2(b[0]);
+    d = _mm_insert_epi16(d, bits2(b[1]), 1);
+    d = _mm_insert_epi16(d, bits2(b[2]), 2);
+    return _mm_cvtph_ps(_mm_insert_epi16(d, bits2(b[3]), 3));
   }
 };
 

@@ -73,8 +73,24 @@ CERA_INLINE __m128 add_quad(const std::byte* const b[4], const RowQuad& x, __m12
   return s;
 }
 
+/// The last 1 to 3 blocks of a row: those that are not there repeat the last one, and their sums are dropped.
+struct Tail {
+  size_t offsets[4];
+  __m128 present;
+};
+
 template <class F>
-CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const RowQuad* x) {
+Tail tail_of(uint32_t n_blocks) {
+  Tail tail{};
+  const uint32_t n = n_blocks % 4;
+  for (uint32_t i = 0; i < n; ++i) tail.offsets[i] = i * F::block_bytes;
+  for (uint32_t i = n; i < 4 && n > 0; ++i) tail.offsets[i] = tail.offsets[n - 1];
+  tail.present = _mm_castsi128_ps(_mm_cmpgt_epi32(_mm_set1_epi32(int(n)), _mm_setr_epi32(0, 1, 2, 3)));
+  return tail;
+}
+
+template <class F>
+CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const Tail& tail, const RowQuad* x) {
   __m128 s = _mm_setzero_ps();
   for (uint32_t i = 0; i < n_blocks / 4; ++i, row += 4 * F::block_bytes, ++x) {
     prefetch(row, 4 * F::block_bytes);
@@ -82,12 +98,10 @@ CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const Ro
                                    row + 3 * F::block_bytes};
     s = add_quad<F>(b, *x, s);
   }
-  if (const uint32_t n = n_blocks % 4; n != 0) {
-    // Blocks that are not there repeat the last one; their sums are dropped.
-    const std::byte* b[4];
-    for (uint32_t i = 0; i < 4; ++i) b[i] = row + std::min(i, n - 1) * F::block_bytes;
-    const __m128i present = _mm_cmpgt_epi32(_mm_set1_epi32(int(n)), _mm_setr_epi32(0, 1, 2, 3));
-    s = _mm_blendv_ps(s, add_quad<F>(b, *x, s), _mm_castsi128_ps(present));
+  if (n_blocks % 4 != 0) {
+    const std::byte* const b[4] = {row + tail.offsets[0], row + tail.offsets[1], row + tail.offsets[2],
+                                   row + tail.offsets[3]};
+    s = _mm_blendv_ps(s, add_quad<F>(b, *x, s), tail.present);
   }
   s = _mm_add_ps(s, _mm_movehdup_ps(s));
   return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehl_ps(s, s)));
@@ -103,11 +117,6 @@ CERA_INLINE __m256i spread16(__m256i words, uint32_t low, uint32_t high) {
 }
 
 CERA_INLINE __m256i both_lanes(__m128i v) { return _mm256_broadcastsi128_si256(v); }
-
-/// Exact sums over one block: in the first lane sum of scale * code * q, in the second sum of min * q.
-struct SuperSums {
-  __m128i sums;
-};
 
 template <class F>
 CERA_INLINE __m256i add_half(const std::byte* block, uint32_t half, const __m256i scales[4],
@@ -165,8 +174,7 @@ CERA_INLINE float add_super(Q6_K, const std::byte* block, const RowSuper& x, flo
   __m128i sums = fold(_mm256_sub_epi32(acc, _mm256_slli_epi32(offset, 5)));
   sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4e));
   sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0xb1));
-  const __m128i half = _mm_cvtsi32_si128(int(load_bits16(block + Q6_K::d_at)));
-  const __m128 d = _mm_mul_ss(_mm_cvtph_ps(half), _mm_set_ss(x.d));
+  const __m128 d = _mm_mul_ss(_mm_cvtph_ps(load2(block + Q6_K::d_at)), _mm_set_ss(x.d));
   return _mm_cvtss_f32(_mm_fmadd_ss(d, _mm_cvtepi32_ps(sums), _mm_set_ss(s)));
 }
 
@@ -186,10 +194,12 @@ template <class F>
 void dot_quad_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows, const std::byte* x,
                    size_t x_stride, uint32_t n_x, float* out, size_t out_stride) {
   const std::byte* row = weight.data + first_row * weight.row_bytes;
+  const uint32_t n_blocks = weight.n_cols / 32;
+  const Tail tail = tail_of<F>(n_blocks);
   for (uint32_t r = 0; r < n_rows; ++r, row += weight.row_bytes)
     for (uint32_t i = 0; i < n_x; ++i)
-      out[i * out_stride + r] = dot_quad_row<F>(row, weight.n_cols / 32,
-                                                reinterpret_cast<const RowQuad*>(x + i * x_stride));
+      out[i * out_stride + r] =
+          dot_quad_row<F>(row, n_blocks, tail, reinterpret_cast<const RowQuad*>(x + i * x_stride));
 }
 
 template <class F>
