@@ -1,6 +1,6 @@
 # Two commands set everything up: `make run` and `make test`. Both may be repeated; what is done is not redone.
 
-PROMPT ?= What is the capital of France?
+PROMPT ?= Why is the sky blue?
 ARGS ?=
 MODEL ?=
 JOBS ?= $(shell nproc)

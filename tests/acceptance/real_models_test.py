@@ -47,9 +47,9 @@ class AnswersTest(unittest.TestCase):
         prompt = ("-p", "The capital of France is", "--raw", "--max-tokens", 8)
         self.assertIn("Paris", self.answer("-m", model("smollm2"), *prompt))
 
-    def test_chat_names_paris(self):
-        prompt = ("-p", "What is the capital of France?", "--max-tokens", 40)
-        self.assertIn("Paris", self.answer("-m", model("smollm2"), *prompt))
+    def test_chat_names_mars(self):
+        prompt = ("-p", "Which planet is known as the red planet?", "--max-tokens", 40)
+        self.assertIn("Mars", self.answer("-m", model("smollm2"), *prompt))
 
     def test_qwen05_reverses_a_string(self):
         prompt = "Write a Python function reverse_string(s) that returns the string reversed. Code only."
