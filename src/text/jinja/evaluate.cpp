@@ -142,6 +142,11 @@ Evaluator::Flow Evaluator::on(const TextStatement& statement) {
   return Flow::next;
 }
 
+void Evaluator::write_text(const Value& value) {
+  if (!value.is_string()) raise("a block must give a string, not '{}'", type_name(value));
+  out_->append(value.string().text);
+}
+
 Evaluator::Flow Evaluator::on(const PrintStatement& statement) {
   runtime_.append_str(*out_, evaluate(statement.value));
   return Flow::next;
@@ -221,7 +226,7 @@ Evaluator::Flow Evaluator::on(const CallStatement& statement) {
   Arguments arguments = evaluate(call.arguments);
   arguments.keywords.emplace_back("caller", runtime_.object<Macro>(*this, *statement.caller, frame_));
   position_ = statement.call->at;
-  runtime_.append_str(*out_, runtime_.call(callee, arguments));
+  write_text(runtime_.call(callee, arguments));
   return Flow::next;
 }
 
@@ -236,7 +241,7 @@ Evaluator::Flow Evaluator::on(const FilterStatement& statement) {
   }
   const Enter enter(*this, frame);
   const Value* const around = std::exchange(block_text_, &text);
-  runtime_.append_str(*out_, evaluate(statement.filter));
+  write_text(evaluate(statement.filter));
   block_text_ = around;
   return Flow::next;
 }

@@ -57,6 +57,8 @@ class Evaluator {
   Flow on(const BreakStatement&) { return Flow::leave_loop; }
   Flow on(const ContinueStatement&) { return Flow::next_round; }
 
+  /// The result of a call or filter block, which Jinja does not convert.
+  void write_text(const Value& value);
   std::shared_ptr<Frame> open_frame(const Body& body, std::shared_ptr<Frame> outer) const;
   void assign(const Target& target, Value value, Frame& frame);
   Flow run_loop(const ForStatement& statement, Value iterable, std::shared_ptr<Frame> outer, uint32_t depth);

@@ -1,6 +1,7 @@
 // The filters of Jinja that templates use, and transformers' tojson.
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -327,8 +328,19 @@ Value slice(Runtime& runtime, const Bound& args) {  // slices | fill_with
 
 // ---- numbers ----
 
-std::optional<double> parse_real(std::string text) {
+/// Removes the underscores that Python allows between digits; false when one stands elsewhere.
+bool remove_underscores(std::string& text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') continue;
+    const bool between = i > 0 && i + 1 < text.size() && text[i - 1] != '_' && text[i + 1] != '_';
+    if (!between || !std::isalnum(uint8_t(text[i - 1])) || !std::isalnum(uint8_t(text[i + 1]))) return false;
+  }
   std::erase(text, '_');
+  return true;
+}
+
+std::optional<double> parse_real(std::string text) {
+  if (!remove_underscores(text)) return {};
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.erase(0, 1);
   std::string name = text;
@@ -367,9 +379,7 @@ std::optional<int64_t> parse_integer(std::string text, int64_t base) {
     base = of;
     text.erase(0, 2);
   }
-  if (text.empty() || text.starts_with('_') || text.ends_with('_') || text.find("__") != text.npos) return {};
-  std::erase(text, '_');
-  if (text.starts_with('-')) return {};
+  if (!remove_underscores(text) || text.empty() || text.starts_with('-')) return {};
   if (negative) text.insert(0, 1, '-');
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base ? int(base) : 10);

@@ -200,7 +200,7 @@ const BuiltinTable& text_methods() {
   using strings::Side;
   static const BuiltinTable table{
       {"capitalize", "", text_method<strings::capitalize>},
-      {"casefold", "", text_method<strings::lower>},
+      {"casefold", "*", unsupported},
       {"center", "width | fillchar", pad<Side::both>},
       {"count", "sub | start end", count},
       {"encode", "*", unsupported},

@@ -166,7 +166,7 @@ bool one_of(char c, std::string_view set) { return set.find(c) != std::string_vi
 void append_formatted(Runtime& runtime, TextBuilder& out, const Spec& spec, const Value& value) {
   const bool integer_type = spec.type != 0 && one_of(spec.type, "dxXobcn");
   const bool real_type = spec.type != 0 && one_of(spec.type, "fFeEgG%");
-  if (value.is_integer() && !(value.is_boolean() && spec.type == 0)) {
+  if (value.is_integer() && !(value.is_boolean() && spec.plain)) {
     if (real_type) return append_real(out, spec, value.as_real());
     if (spec.type != 0 && (!integer_type || spec.type == 'c')) wrong_type(spec, value);
     if (spec.precision) raise("precision is not allowed for an int");
@@ -408,10 +408,12 @@ std::string float_repr(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
-  std::string_view shortest(buffer, size_t(end - buffer));  // -d.ddde+XX
+  char* const end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
+  const std::string_view shortest(buffer, size_t(end - buffer));  // -d.ddde+XX
   const size_t mark = shortest.find('e');
-  const int exponent = std::atoi(buffer + mark + 1);
+  int exponent = 0;
+  std::from_chars(buffer + mark + 2, end, exponent);
+  if (buffer[mark + 1] == '-') exponent = -exponent;
   if (exponent < -4 || exponent >= 16) return std::string(shortest);
   std::string digits;
   for (char c : shortest.substr(0, mark)) {

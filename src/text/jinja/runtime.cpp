@@ -218,9 +218,10 @@ Value Runtime::attribute(const Value& object, std::string_view name) {
 
 Value Runtime::sequence_item(const Value& object, int64_t index) {
   const size_t size = length(object);
+  const int64_t asked = index;
   if (index < 0) index += int64_t(size);
   if (index < 0 || uint64_t(index) >= size) {
-    return Value::undefined(fmt::format("{} has no element {}", described(object), index));
+    return Value::undefined(fmt::format("{} has no element {}", described(object), asked));
   }
   if (const Sequence* sequence = object.sequence()) return sequence->items[size_t(index)];
   const String& string = object.string();

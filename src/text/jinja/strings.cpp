@@ -9,7 +9,7 @@ namespace cera::text::jinja::strings {
 namespace {
 
 constexpr size_t kNone = std::string_view::npos;
-constexpr char32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2;
+constexpr char32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2, kDottedI = 0x130;
 
 /// Rewrites every code point; write(out, c, at) appends what stands for c, which starts at byte `at`.
 template <class Write>
@@ -39,17 +39,20 @@ void append_lower(std::string& out, char32_t c, std::string_view text, size_t at
     const bool before_letter = at + 2 < text.size() && unicode::is_letter(unicode::decode(text, at + 2).value);
     return unicode::append(out, after_letter && !before_letter ? kFinalSigma : unicode::to_lower(c));
   }
-  unicode::append(out, unicode::to_lower(c));
-  if (c == 0x130) unicode::append(out, 0x307);  // I with dot above becomes i and a combining dot
+  if (c == kDottedI) {
+    out += "i\u0307";
+  } else {
+    unicode::append(out, unicode::to_lower(c));
+  }
 }
 
 /// First capital, rest small; starts(previous) tells whether the next code point begins a word.
-template <class Starts>
+template <void (*append_capital)(std::string&, char32_t), class Starts>
 Value capitalize_words(Runtime& runtime, const String& string, bool markup, Starts starts) {
   bool begin = true;
   return rewrite(runtime, string, markup, [&](std::string& out, char32_t c, size_t at) {
     if (begin) {
-      unicode::append(out, unicode::to_upper(c));
+      append_capital(out, c);
     } else {
       append_lower(out, c, string.text.str(), at);
     }
@@ -132,15 +135,15 @@ Value lower(Runtime& runtime, const String& text) {
 }
 
 Value capitalize(Runtime& runtime, const String& text) {
-  return capitalize_words(runtime, text, text.markup, [](char32_t) { return false; });
+  return capitalize_words<unicode::append_title>(runtime, text, text.markup, [](char32_t) { return false; });
 }
 
 Value title(Runtime& runtime, const String& text) {
-  return capitalize_words(runtime, text, text.markup, [](char32_t c) { return !unicode::is_cased(c); });
+  return capitalize_words<unicode::append_title>(runtime, text, text.markup, [](char32_t c) { return !unicode::is_cased(c); });
 }
 
 Value title_filter(Runtime& runtime, const String& text) {
-  return capitalize_words(runtime, text, false, [](char32_t c) {
+  return capitalize_words<unicode::append_upper>(runtime, text, false, [](char32_t c) {
     return unicode::is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
   });
 }

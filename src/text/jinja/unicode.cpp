@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -70,9 +71,17 @@ struct Expansion {
   std::string_view upper;
 };
 constexpr Expansion kExpansions[] = {
-    {0xDF, "SS"},    {0xFB00, "FF"},  {0xFB01, "FI"}, {0xFB02, "FL"},
-    {0xFB03, "FFI"}, {0xFB04, "FFL"}, {0xFB05, "ST"}, {0xFB06, "ST"},
+    {0xDF, "SS"},     {0x149, "\u02BCN"}, {0x1F0, "J\u030C"}, {0x1E96, "H\u0331"},
+    {0x1E97, "T\u0308"}, {0x1E98, "W\u030A"}, {0x1E99, "Y\u030A"}, {0x1E9A, "A\u02BE"},
+    {0xFB00, "FF"},   {0xFB01, "FI"},      {0xFB02, "FL"},      {0xFB03, "FFI"},
+    {0xFB04, "FFL"},  {0xFB05, "ST"},      {0xFB06, "ST"},
 };
+
+const Expansion* expansion_of(char32_t c) {
+  const auto* found = std::find_if(std::begin(kExpansions), std::end(kExpansions),
+                                   [&](const Expansion& e) { return e.from == c; });
+  return found == std::end(kExpansions) ? nullptr : found;
+}
 
 }  // namespace
 
@@ -202,12 +211,21 @@ char32_t to_lower(char32_t c) {
 }
 
 void append_upper(std::string& out, char32_t c) {
-  const auto* expansion = std::find_if(std::begin(kExpansions), std::end(kExpansions),
-                                       [&](const Expansion& e) { return e.from == c; });
-  if (expansion != std::end(kExpansions)) {
+  if (const Expansion* expansion = expansion_of(c)) {
     out += expansion->upper;
   } else {
     append(out, to_upper(c));
+  }
+}
+
+void append_title(std::string& out, char32_t c) {
+  const Expansion* expansion = expansion_of(c);
+  if (!expansion) return append(out, to_upper(c));
+  // Only the first letter is a capital; U+02BC is none.
+  bool first = true;
+  for (const char unit : expansion->upper) {
+    const bool letter = ascii_upper(char32_t(uint8_t(unit)));
+    out += letter && !std::exchange(first, false) ? char(unit + 32) : unit;
   }
 }
 

@@ -46,5 +46,7 @@ char32_t to_upper(char32_t c);
 char32_t to_lower(char32_t c);
 /// Full upper case for the letters that become several, otherwise the simple one.
 void append_upper(std::string& out, char32_t c);
+/// The same at the start of a word: "Ss" where upper case is "SS".
+void append_title(std::string& out, char32_t c);
 
 }  // namespace cera::text::jinja::unicode
