@@ -147,6 +147,22 @@ TOOLS = [
     },
 ]
 
+PLAIN_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.\n\nArgs:\n  a: one",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "a": {"type": "integer", "description": "one", "additionalProperties": False},
+                "b": {"type": "array", "items": {"type": "string"}, "description": "two"},
+            },
+            "required": ["a", "b"],
+        },
+    },
+}
+
 SYSTEM = {"role": "system", "content": "You are  terse.\n"}
 WEATHER = {"city": "Zürich", "days": 3, "deep": {"a": [1, 2.5, True, None]}}
 PARTS = [
@@ -239,9 +255,11 @@ VARIANTS = [
     },
     {
         "add_generation_prompt": True,
-        "tools": TOOLS,
+        "tools": [PLAIN_TOOL],
         "arguments": {
             "documents": [{"title": "A <doc>", "text": "Some text.", "id": 7}],
+            "functions": json.dumps(TOOLS[:1], indent=1),
+            "datetime": "2025-05-01 10:00",
             "model_identity": "You are Cera.",
             "builtin_tools": ["browser", "python"],
             "tools_in_user_message": False,
