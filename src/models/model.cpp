@@ -17,6 +17,9 @@ Result<std::shared_ptr<const Model>> Model::load(std::shared_ptr<const gguf::Fil
                 "metadata key 'general.architecture' is \"{}\"; this build runs {}", name,
                 fmt::join(architectures(), ", "));
 
+  if (!file->tensors().empty() && file->tensors().front().data == nullptr)
+    return fail(ErrorCode::invalid_argument, file->path(),
+                "was opened for its metadata only; a model needs the tensors too");
   KeyReader keys(*file, name);
   CERA_TRY(ModelConfig config, read_config(keys));
   config.architecture = name;

@@ -443,6 +443,18 @@ TEST(Types, AllThatCannotRunAreNamedAtOnce) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(Opened, ForMetadataOnlyIsNoModel) {
+  const std::vector<std::byte> bytes = convert(load_fixture("qwen3")).bytes();
+  const std::string path = ::testing::TempDir() + "/metadata_only.gguf";
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
+  const auto file = gguf::File::open(path, {.use_mmap = true, .metadata_only = true});
+  ASSERT_TRUE(file.has_value()) << file.error().text();
+  const auto model = Model::load(*file);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().code, ErrorCode::invalid_argument);
+}
+
 class Reports : public ::testing::Test {
  protected:
   Reports() {
