@@ -14,6 +14,12 @@ set(CERA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined or 
 # (docs/ARCHITECTURE.md, "Numbers"): no contraction, no reassociation.
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off)
 
+# GCC 12 at -O3 warns of overlapping copies inside std::string (its bug 105651) and of uninitialised optionals
+# where there are none.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options($<$<CONFIG:Release>:-Wno-restrict> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
+endif()
+
 if(CERA_SANITIZE)
   add_compile_options(-fsanitize=${CERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${CERA_SANITIZE})
