@@ -136,6 +136,16 @@ TEST(Tokenizer, TheEarliestSpecialWinsThenTheLongest) {
   EXPECT_EQ(ids_of(*tokenizer, "xy||||||", kTemplate), (Ids{early, '|', '|', '|', '|', '|'}));
 }
 
+TEST(Tokenizer, ASpecialInsideTheStartOfALongerOneIsFound) {
+  TinyVocabulary vocabulary;
+  const TokenId a = vocabulary.add("<a>", TokenKind::control);
+  const TokenId longer = vocabulary.add("x<a>b", TokenKind::control);
+  const auto tokenizer = load(vocabulary);
+  EXPECT_EQ(ids_of(*tokenizer, "y<a>b", kTemplate), (Ids{'y', a, 'b'}));
+  EXPECT_EQ(ids_of(*tokenizer, "x<a>b<a>c", kTemplate), (Ids{longer, a, 'c'}));
+  EXPECT_EQ(ids_of(*tokenizer, "x<a>c", kTemplate), (Ids{'x', a, 'c'}));
+}
+
 TEST(Tokenizer, OrdinaryTextIsJoinedAcrossBorders) {
   TinyVocabulary vocabulary;
   const TokenId ab = vocabulary.merge("a", "b"), abc = vocabulary.merge("ab", "c");
@@ -288,6 +298,15 @@ TEST(Tokenizer, InvalidBytesKeepTheBordersInPlace) {
   EXPECT_EQ(joined.invalid_bytes, 0u);
 }
 
+TEST(Tokenizer, AnInvalidByteIsOfTheOriginItCameFrom) {
+  TinyVocabulary vocabulary;
+  const TokenId special = vocabulary.add("<\ufffd>", TokenKind::control);
+  const auto tokenizer = load(vocabulary);
+  EXPECT_EQ(ids_of(*tokenizer, "<\xff>", kTemplate), Ids{special});
+  EXPECT_EQ(encode(*tokenizer, spans({{"<", kTemplate}, {"\xff", kContent}, {">", kTemplate}})).ids,
+            bytes_as_ids("<\ufffd>"));
+}
+
 TinyVocabulary without_byte_q() {
   TinyVocabulary vocabulary;
   vocabulary.merge("a", "b");
@@ -295,7 +314,7 @@ TinyVocabulary without_byte_q() {
   return vocabulary;
 }
 
-TEST(Tokenizer, ABytesWithoutATokenIsLeftOutAndCounted) {
+TEST(Tokenizer, AByteWithoutATokenIsLeftOutAndCounted) {
   const Encoding encoding = encode(*load(without_byte_q()), SpanText("xqaqbq", kContent));
   EXPECT_EQ(encoding.ids, (Ids{'x', 256}));
   EXPECT_EQ(encoding.left_out_bytes, 3u);
@@ -559,6 +578,17 @@ TEST(Tokenizer, WithoutTypesTheNamedTokensAreSpecial) {
   EXPECT_EQ(tokenizer->token_kind(bos), TokenKind::control);
   EXPECT_EQ(tokenizer->token_kind(other), TokenKind::normal);
   EXPECT_EQ(ids_of(*tokenizer, "<start>,", kTemplate), (Ids{bos, ','}));
+}
+
+TEST(Tokenizer, ATokenMadeControlIsNoWholeWordEither) {
+  TinyVocabulary vocabulary;
+  vocabulary.pre = "llama-bpe";
+  const TokenId bos = vocabulary.add("start");
+  vocabulary.kinds.clear();
+  vocabulary.more = [=](gguf::Writer& out) { out.set_uint("tokenizer.ggml.bos_token_id", uint32_t(bos)); };
+  const auto tokenizer = load(vocabulary);
+  EXPECT_EQ(ids_of(*tokenizer, "start", kContent), bytes_as_ids("start"));
+  EXPECT_EQ(ids_of(*tokenizer, "start", kTemplate), Ids{bos});
 }
 
 // --- words ---
