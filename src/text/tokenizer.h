@@ -42,8 +42,13 @@ class Tokenizer {
                                                             const TokenizerOptions& options = {});
   virtual ~Tokenizer() = default;
 
-  /// Special tokens (control and user-defined) are recognised in template_text runs only; ordinary text
-  /// between them is pre-tokenized jointly across run borders.
+  /// Special tokens (control, unknown and user-defined) are recognised inside unbroken template_text runs only:
+  /// the earliest first, the longest at equal starts. Ordinary text between them is pre-tokenized jointly
+  /// across run borders. No content ever becomes a control token. User-defined tokens that are plain text
+  /// (white space, letters, digits, or one character) are no markup and are recognised everywhere.
+  /// With add_special no BOS is added to text that begins with one, and no EOS to text that ends with one.
+  /// Nothing is normalised (GGUF does not say how): Qwen's own tokenizer would first compose to NFC.
+  /// Errors: more than 64 MiB of text; no memory.
   virtual Result<Encoding> encode(const SpanText& text, const EncodeOptions& options = {}) const = 0;
 
   virtual size_t vocab_size() const = 0;
