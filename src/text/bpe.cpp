@@ -23,7 +23,8 @@ size_t mix(TokenId left, TokenId right) {
 /// The parts of "a b": exactly one space, strictly inside.
 std::optional<std::pair<std::string_view, std::string_view>> split_rule(std::string_view rule) {
   const size_t space = rule.find(' ');
-  if (space == 0 || space == std::string_view::npos || space + 1 == rule.size()) return std::nullopt;
+  if (space == 0 || space == std::string_view::npos || space + 1 == rule.size())
+    return std::nullopt;
   if (rule.find(' ', space + 1) != std::string_view::npos) return std::nullopt;
   return std::pair(rule.substr(0, space), rule.substr(space + 1));
 }
@@ -47,15 +48,16 @@ Result<void> BpeModel::insert(const Merge& merge) {
                   slots_[slot].rank, merge.rank);
     }
     if (++probes == max_probes) {
-      return fail(ErrorCode::malformed, "tokenizer.ggml.merges", "rule {}: the rules look made to collide",
-                  merge.rank);
+      return fail(ErrorCode::malformed, "tokenizer.ggml.merges",
+                  "rule {}: the rules look made to collide", merge.rank);
     }
   }
   slots_[slot] = merge;
   return {};
 }
 
-Result<BpeModel> BpeModel::build(std::span<const std::string> merges, const Vocabulary& vocabulary) {
+Result<BpeModel> BpeModel::build(std::span<const std::string> merges,
+                                 const Vocabulary& vocabulary) {
   const char* const key = "tokenizer.ggml.merges";
   if (merges.size() > Vocabulary::max_tokens) {
     return fail(ErrorCode::malformed, key, "{} rules; at most {} are possible", merges.size(),
@@ -84,8 +86,8 @@ Result<BpeModel::Merge> BpeModel::read_rule(std::string_view rule, uint32_t rank
   const char* const key = "tokenizer.ggml.merges";
   const auto parts = split_rule(rule);
   if (!parts) {
-    return fail(ErrorCode::malformed, key, "rule {} is not two pieces with a space between: {}", rank,
-                gguf::quoted(rule));
+    return fail(ErrorCode::malformed, key, "rule {} is not two pieces with a space between: {}",
+                rank, gguf::quoted(rule));
   }
   scratch.clear();
   bool is_text = append_alphabet_bytes(parts->first, scratch);
@@ -98,7 +100,8 @@ Result<BpeModel::Merge> BpeModel::read_rule(std::string_view rule, uint32_t rank
     const auto merged = vocabulary.find_ordinary(bytes);
     if (left && right && merged) return Merge{*left, *right, rank, *merged};
   }
-  // Characters outside the alphabet never come up in text; added tokens must not. Anything else is an error.
+  // Characters outside the alphabet never come up in text; added tokens must not. Anything else is
+  // an error.
   scratch.assign(parts->first).append(parts->second);
   for (const std::string_view piece : {parts->first, parts->second, std::string_view(scratch)}) {
     if (!vocabulary.find_spelling(piece)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Byte-pair merging of one word: the rule of lowest rank first, leftmost first among equals, until none
-// applies. O(n log n) in the bytes of the word.
+// Byte-pair merging of one word: the rule of lowest rank first, leftmost first among equals, until
+// none applies. O(n log n) in the bytes of the word.
 
 #include <array>
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace cera::text {
 /// Immutable after build; safe to use from any thread.
 class BpeModel {
  public:
-  /// `merges` are "a b" in the byte-level alphabet, in order of rank; a, b and ab must be in the vocabulary.
-  /// A rule that makes or takes an added token is left out (see n_left_out): ordinary text must not become
-  /// one.
+  /// `merges` are "a b" in the byte-level alphabet, in order of rank; a, b and ab must be in the
+  /// vocabulary. A rule that makes or takes an added token is left out (see n_left_out): ordinary
+  /// text must not become one.
   static Result<BpeModel> build(std::span<const std::string> merges, const Vocabulary& vocabulary);
 
   struct Merge {
@@ -50,9 +50,10 @@ class BpeModel {
 /// The work space of one thread.
 class BpeMerger {
  public:
-  /// Both must outlive the merger. `unknown`: stands for a byte that has no token; without it such bytes are
-  /// left out and counted.
-  BpeMerger(const BpeModel& model, std::optional<TokenId> unknown) : model_(model), unknown_(unknown) {}
+  /// Both must outlive the merger. `unknown`: stands for a byte that has no token; without it such
+  /// bytes are left out and counted.
+  BpeMerger(const BpeModel& model, std::optional<TokenId> unknown)
+      : model_(model), unknown_(unknown) {}
   /// Appends the ids of a word of less than 4 GiB.
   void encode_word(std::string_view word, std::vector<TokenId>& ids);
   size_t n_left_out_bytes() const { return n_left_out_bytes_; }

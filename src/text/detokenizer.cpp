@@ -9,7 +9,8 @@ namespace {
 
 /// Whether these bytes, at most three, could be the start of a well-formed sequence.
 bool is_sequence_start(std::string_view bytes) {
-  // Only the first continuation byte is ever restricted, and 0x80 or 0xbf is always among the allowed.
+  // Only the first continuation byte is ever restricted, and 0x80 or 0xbf is always among the
+  // allowed.
   for (const char first : {'\x80', '\xbf'}) {
     char sequence[6];
     const size_t n = std::min(bytes.size(), sizeof sequence - 3);
@@ -21,8 +22,8 @@ bool is_sequence_start(std::string_view bytes) {
   return false;
 }
 
-/// How many bytes at the start of an ill-formed text one U+FFFD stands for: the longest start of a sequence,
-/// or one byte (the Unicode standard's recommended practice, also Rust's and Python's).
+/// How many bytes at the start of an ill-formed text one U+FFFD stands for: the longest start of a
+/// sequence, or one byte (the Unicode standard's recommended practice, also Rust's and Python's).
 size_t ill_formed_bytes(std::string_view text) {
   size_t n = 1;
   while (n < text.size() && n < 3 && is_sequence_start(text.substr(0, n + 1))) ++n;

@@ -11,7 +11,8 @@ namespace {
 
 // The property White_Space of Unicode. (PCRE2's own \s under UCP also matches U+180E.)
 constexpr char white_space[] =
-    "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+    "\\t-\\r\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{"
+    "3000}";
 
 struct ClassName {
   std::string_view spelling;
@@ -58,7 +59,8 @@ std::string expand_classes(std::string_view pattern) {
 
 std::string pcre2_message(int code) {
   PCRE2_UCHAR buffer[256];
-  if (pcre2_get_error_message(code, buffer, sizeof buffer) < 0) return fmt::format("error {}", code);
+  if (pcre2_get_error_message(code, buffer, sizeof buffer) < 0)
+    return fmt::format("error {}", code);
   return reinterpret_cast<const char*>(buffer);
 }
 
@@ -81,12 +83,15 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   Regex regex;
   regex.code_ = std::shared_ptr<const void>(
       code, [](const void* p) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p))); });
-  // Without JIT (some hardened systems forbid it) the interpreter gives the same matches, more slowly.
+  // Without JIT (some hardened systems forbid it) the interpreter gives the same matches, more
+  // slowly.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-  // The rules below backtrack over at most one run of one class, so that work is linear in the text; the
-  // library's default limit would make the interpreter give up on a run of 10 million spaces.
+  // The rules below backtrack over at most one run of one class, so that work is linear in the
+  // text; the library's default limit would make the interpreter give up on a run of 10 million
+  // spaces.
   pcre2_match_context* limits = pcre2_match_context_create(nullptr);
-  if (!limits) return fail(ErrorCode::out_of_memory, "pre-tokenizer", "no memory for a PCRE2 context");
+  if (!limits)
+    return fail(ErrorCode::out_of_memory, "pre-tokenizer", "no memory for a PCRE2 context");
   regex.limits_ = std::shared_ptr<void>(
       limits, [](void* p) { pcre2_match_context_free(static_cast<pcre2_match_context*>(p)); });
   pcre2_set_match_limit(limits, UINT32_MAX);
@@ -100,7 +105,8 @@ Regex::Matcher::Matcher(const Regex& regex)
 
 Result<Regex::Match> Regex::Matcher::next(std::string_view text, size_t offset) {
   auto* data = static_cast<pcre2_match_data*>(data_.get());
-  if (!data) return fail(ErrorCode::out_of_memory, "pre-tokenizer", "no memory for PCRE2 match data");
+  if (!data)
+    return fail(ErrorCode::out_of_memory, "pre-tokenizer", "no memory for PCRE2 match data");
   const int found = pcre2_match(static_cast<const pcre2_code*>(regex_.code_.get()), units(text),
                                 text.size(), offset, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data,
                                 static_cast<pcre2_match_context*>(regex_.limits_.get()));

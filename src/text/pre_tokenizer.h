@@ -1,7 +1,8 @@
 #pragma once
-// Pre-tokenizers: the regular expressions that cut text into words before byte-pair merging. A rule is a list
-// of expressions; each in turn splits every piece that the former ones left into its matches and the gaps
-// between them (the "isolated" Split of tokenizer.json). The expressions are the models' published ones.
+// Pre-tokenizers: the regular expressions that cut text into words before byte-pair merging. A rule
+// is a list of expressions; each in turn splits every piece that the former ones left into its
+// matches and the gaps between them (the "isolated" Split of tokenizer.json). The expressions are
+// the models' published ones.
 
 #include <cstddef>
 #include <memory>
@@ -14,8 +15,9 @@
 
 namespace cera::text {
 
-/// A compiled expression (PCRE2: UTF, UCP, JIT). \s, \S and \p{L,M,N,P,S} mean what Unicode 16 says whatever
-/// version the library's own tables have; in particular U+180E is no white space. Safe to use from any thread.
+/// A compiled expression (PCRE2: UTF, UCP, JIT). \s, \S and \p{L,M,N,P,S} mean what Unicode 16 says
+/// whatever version the library's own tables have; in particular U+180E is no white space. Safe to
+/// use from any thread.
 class Regex {
  public:
   /// The pattern is ours, not outside input: a mistake in it is an internal error.
@@ -30,8 +32,8 @@ class Regex {
   class Matcher {
    public:
     explicit Matcher(const Regex& regex);
-    /// The first match at or after `offset`, which is at a code point; `text` must be valid UTF-8. Fails
-    /// only when the library refuses (out of memory, a limit).
+    /// The first match at or after `offset`, which is at a code point; `text` must be valid UTF-8.
+    /// Fails only when the library refuses (out of memory, a limit).
     Result<Match> next(std::string_view text, size_t offset);
 
    private:
@@ -45,10 +47,10 @@ class Regex {
 };
 
 struct PreTokenizerRule {
-  std::string_view name;            // as in tokenizer.ggml.pre
+  std::string_view name;  // as in tokenizer.ggml.pre
   std::span<const char* const> patterns;
-  bool ignore_merges = false;       // a word that is a vocabulary entry is taken whole
-  bool add_bos = false;             // when tokenizer.ggml.add_bos_token is missing
+  bool ignore_merges = false;  // a word that is a vocabulary entry is taken whole
+  bool add_bos = false;        // when tokenizer.ggml.add_bos_token is missing
 };
 
 /// Null when the name is unknown.

@@ -1,15 +1,16 @@
-// Which expressions each value of tokenizer.ggml.pre stands for. Expressions are the models' published ones
-// (tokenizer.json); names, whole-word lookup and the default for BOS are those that llama.cpp's loader has.
+// Which expressions each value of tokenizer.ggml.pre stands for. Expressions are the models'
+// published ones (tokenizer.json); names, whole-word lookup and the default for BOS are those that
+// llama.cpp's loader has.
 
 #include "text/pre_tokenizer.h"
 
 namespace cera::text {
 namespace {
 
-#define CERA_GPT2_WORDS                                                                              \
+#define CERA_GPT2_WORDS \
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define CERA_WORDS_WITH_NUMBERS(numbers)                                                             \
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers                              \
+#define CERA_WORDS_WITH_NUMBERS(numbers)                                \
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers \
   "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 constexpr const char* gpt2_words[] = {CERA_GPT2_WORDS};
@@ -19,15 +20,16 @@ constexpr const char* one_digit[] = {CERA_WORDS_WITH_NUMBERS("\\p{N}")};
 constexpr const char* one_digit_with_marks[] = {
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
     "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"};
-constexpr const char* punctuation_first[] = {"[\\p{P}\\$\\+<=>\\^~\\|]+", CERA_GPT2_WORDS, "\\p{N}+",
-                                             "[0-9][0-9][0-9]"};
+constexpr const char* punctuation_first[] = {"[\\p{P}\\$\\+<=>\\^~\\|]+", CERA_GPT2_WORDS,
+                                             "\\p{N}+", "[0-9][0-9][0-9]"};
 constexpr const char* falcon[] = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", CERA_GPT2_WORDS, "[0-9][0-9][0-9]"};
-constexpr const char* deepseek_coder[] = {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
-                                          "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+",
-                                          "\\p{N}"};
+constexpr const char* deepseek_coder[] = {
+    "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
+    "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+", "\\p{N}"};
 constexpr const char* deepseek_v3[] = {
     "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
-    ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+     "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
      "| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")};
 
 constexpr PreTokenizerRule rules[] = {

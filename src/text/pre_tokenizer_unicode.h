@@ -1,7 +1,8 @@
 #pragma once
-// Characters that Unicode 15.0, 15.1 and 16.0 added to the general categories that pre-tokenizers use, as
-// ranges for a PCRE2 class. PCRE2 10.42 knows Unicode 14; a newer one simply has them twice. With them, ids
-// do not depend on the version of the system's library, and equal those of Hugging Face tokenizers 0.23.
+// Characters that Unicode 15.0, 15.1 and 16.0 added to the general categories that pre-tokenizers
+// use, as ranges for a PCRE2 class. PCRE2 10.42 knows Unicode 14; a newer one simply has them
+// twice. With them, ids do not depend on the version of the system's library, and equal those of
+// Hugging Face tokenizers 0.23.
 
 namespace cera::text {
 

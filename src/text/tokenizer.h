@@ -17,7 +17,14 @@ namespace cera::text {
 using TokenId = int32_t;
 
 /// tokenizer.ggml.token_type
-enum class TokenKind : uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum class TokenKind : uint8_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 struct TokenizerOptions {
   std::optional<std::string> pre;  // overrides tokenizer.ggml.pre
@@ -30,8 +37,9 @@ struct EncodeOptions {
 struct Encoding {
   std::vector<TokenId> ids;
   size_t invalid_bytes = 0;  // each was read as U+FFFD; callers report it
-  /// Valid text that the vocabulary has no token for (smollm2: some control characters). A token of type
-  /// `unknown` stands for each such byte if the file names one; otherwise they are left out; callers report it.
+  /// Valid text that the vocabulary has no token for (smollm2: some control characters). A token of
+  /// type `unknown` stands for each such byte if the file names one; otherwise they are left out;
+  /// callers report it.
   size_t left_out_bytes = 0;
 };
 
@@ -42,18 +50,20 @@ class Tokenizer {
                                                             const TokenizerOptions& options = {});
   virtual ~Tokenizer() = default;
 
-  /// Special tokens (control, unknown and user-defined) are recognised inside unbroken template_text runs only:
-  /// the earliest first, the longest at equal starts. Ordinary text between them is pre-tokenized jointly
-  /// across run borders. No content ever becomes a control token. User-defined tokens that are plain text
-  /// (white space, letters, digits, or one character) are no markup and are recognised everywhere.
-  /// With add_special no BOS is added to text that begins with one, and no EOS to text that ends with one.
-  /// Nothing is normalised (GGUF does not say how): Qwen's own tokenizer would first compose to NFC.
-  /// Errors: more than 64 MiB of text; no memory.
-  virtual Result<Encoding> encode(const SpanText& text, const EncodeOptions& options = {}) const = 0;
+  /// Special tokens (control, unknown and user-defined) are recognised inside unbroken
+  /// template_text runs only: the earliest first, the longest at equal starts. Ordinary text
+  /// between them is pre-tokenized jointly across run borders. No content ever becomes a control
+  /// token. User-defined tokens that are plain text (white space, letters, digits, or one
+  /// character) are no markup and are recognised everywhere. With add_special no BOS is added to
+  /// text that begins with one, and no EOS to text that ends with one. Nothing is normalised (GGUF
+  /// does not say how): Qwen's own tokenizer would first compose to NFC. Errors: more than 64 MiB
+  /// of text; no memory.
+  virtual Result<Encoding> encode(const SpanText& text,
+                                  const EncodeOptions& options = {}) const = 0;
 
   virtual size_t vocab_size() const = 0;
-  /// The bytes that a token stands for in the output; control tokens give their spelling. Empty for an id
-  /// outside the vocabulary.
+  /// The bytes that a token stands for in the output; control tokens give their spelling. Empty for
+  /// an id outside the vocabulary.
   virtual std::string_view token_bytes(TokenId id) const = 0;
   virtual TokenKind token_kind(TokenId id) const = 0;
   /// The id whose vocabulary entry spells exactly this (as stored: specials such as "<|im_end|>").
@@ -63,8 +73,8 @@ class Tokenizer {
   virtual std::optional<TokenId> eos() const = 0;
   virtual bool add_bos() const = 0;
   virtual bool add_eos() const = 0;
-  /// Every token that ends generation: eos, eot, eom of the file and the vocabulary's known end spellings.
-  /// Sorted, unique.
+  /// Every token that ends generation: eos, eot, eom of the file and the vocabulary's known end
+  /// spellings. Sorted, unique.
   virtual const std::vector<TokenId>& end_of_generation() const = 0;
   bool is_end_of_generation(TokenId id) const;
 

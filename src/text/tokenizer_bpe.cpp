@@ -30,8 +30,9 @@ SpanText replace_invalid(const SpanText& text, size_t& n_replaced) {
 
 Result<Encoding> BpeTokenizer::encode(const SpanText& text, const EncodeOptions& options) const {
   if (text.size() > max_text_bytes) {
-    return fail(ErrorCode::invalid_argument, "", "the text has {} bytes; at most {} can be tokenized at once",
-                text.size(), max_text_bytes);
+    return fail(ErrorCode::invalid_argument, "",
+                "the text has {} bytes; at most {} can be tokenized at once", text.size(),
+                max_text_bytes);
   }
   Encoding encoding;
   encoding.ids.reserve(text.size() / 3 + 8);
@@ -58,9 +59,12 @@ Result<void> BpeTokenizer::encode_clean(const SpanText& text, const EncodeOption
 
   std::vector<TokenId>& ids = encoding.ids;
   BpeMerger merger(parts_.bpe, parts_.unknown);
-  // A text that already starts with BOS as a special token, as chat templates write it, gets no second one.
-  const bool has_bos = !matches.empty() && matches.front().begin == 0 && matches.front().id == parts_.bos;
-  const bool has_eos = !matches.empty() && matches.back().end == all.size() && matches.back().id == parts_.eos;
+  // A text that already starts with BOS as a special token, as chat templates write it, gets no
+  // second one.
+  const bool has_bos =
+      !matches.empty() && matches.front().begin == 0 && matches.front().id == parts_.bos;
+  const bool has_eos =
+      !matches.empty() && matches.back().end == all.size() && matches.back().id == parts_.eos;
   if (options.add_special && parts_.add_bos && !has_bos) ids.push_back(*parts_.bos);
   const size_t first_end = matches.empty() ? all.size() : matches.front().begin;
   size_t at = 0;

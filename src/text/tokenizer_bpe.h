@@ -39,19 +39,25 @@ class BpeTokenizer final : public Tokenizer {
   std::optional<TokenId> eos() const override { return parts_.eos; }
   bool add_bos() const override { return parts_.add_bos; }
   bool add_eos() const override { return parts_.add_eos; }
-  const std::vector<TokenId>& end_of_generation() const override { return parts_.end_of_generation; }
+  const std::vector<TokenId>& end_of_generation() const override {
+    return parts_.end_of_generation;
+  }
   const std::string& pre_tokenizer() const override { return parts_.pre_tokenizer_name; }
   const std::vector<std::string>& notes() const override { return parts_.notes; }
 
  private:
-  Result<void> encode_clean(const SpanText& text, const EncodeOptions& options, Encoding& encoding) const;
-  Result<void> encode_ordinary(std::string_view text, BpeMerger& merger, std::vector<TokenId>& ids) const;
-  Result<void> encode_words(std::string_view text, BpeMerger& merger, std::vector<TokenId>& ids) const;
+  Result<void> encode_clean(const SpanText& text, const EncodeOptions& options,
+                            Encoding& encoding) const;
+  Result<void> encode_ordinary(std::string_view text, BpeMerger& merger,
+                               std::vector<TokenId>& ids) const;
+  Result<void> encode_words(std::string_view text, BpeMerger& merger,
+                            std::vector<TokenId>& ids) const;
 
   BpeTokenizerParts parts_;
 };
 
 /// Reads and checks tokenizer.ggml.*.
-Result<BpeTokenizerParts> load_bpe_tokenizer(const gguf::File& file, const TokenizerOptions& options);
+Result<BpeTokenizerParts> load_bpe_tokenizer(const gguf::File& file,
+                                             const TokenizerOptions& options);
 
 }  // namespace cera::text

@@ -10,7 +10,8 @@ namespace {
 
 using Notes = std::vector<std::string>;
 
-// Spellings by which vocabularies mark the end of a text or a turn, where the file has no key that says so.
+// Spellings by which vocabularies mark the end of a text or a turn, where the file has no key that
+// says so.
 constexpr std::string_view end_spellings[] = {
     "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "<|end|>",
     "<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<end_of_turn>", "<end_of_utterance>",
@@ -19,19 +20,22 @@ constexpr std::string_view end_spellings[] = {
     "<|file_sep|>", "<|repo_name|>", "<|fim_repo|>", "<fim-repo>", "<REPO>", "<reponame>",
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"};
 
-Result<std::optional<TokenId>> find_id(const gguf::File& file, std::string_view name, size_t n_tokens) {
+Result<std::optional<TokenId>> find_id(const gguf::File& file, std::string_view name,
+                                       size_t n_tokens) {
   const std::string key = fmt::format("tokenizer.ggml.{}_token_id", name);
   CERA_TRY(const std::optional<uint64_t> id, file.find_uint(key));
   if (!id) return std::nullopt;
   if (*id >= n_tokens) {
-    return fail(ErrorCode::malformed, key, "token {} is outside the vocabulary of {}", *id, n_tokens);
+    return fail(ErrorCode::malformed, key, "token {} is outside the vocabulary of {}", *id,
+                n_tokens);
   }
   return TokenId(*id);
 }
 
-/// Entries that are control tokens in all but their type: no merge makes them, and they spell a known end, or
-/// the file has no types and its keys name them.
-void fix_kinds(BpeTokenizerParts& parts, bool has_kinds, std::span<const std::optional<TokenId>> named) {
+/// Entries that are control tokens in all but their type: no merge makes them, and they spell a
+/// known end, or the file has no types and its keys name them.
+void fix_kinds(BpeTokenizerParts& parts, bool has_kinds,
+               std::span<const std::optional<TokenId>> named) {
   Vocabulary& vocabulary = parts.vocabulary;
   std::vector<TokenId> suspects;
   for (const std::string_view spelling : end_spellings) {
@@ -39,7 +43,8 @@ void fix_kinds(BpeTokenizerParts& parts, bool has_kinds, std::span<const std::op
   }
   if (!has_kinds) {
     parts.notes.emplace_back(
-        "tokenizer.ggml.token_type is missing: only the tokens that the file names or that spell a known end "
+        "tokenizer.ggml.token_type is missing: only the tokens that the file names or that spell a "
+        "known end "
         "are special");
     for (const auto& id : named) {
       if (id) suspects.push_back(*id);
@@ -55,13 +60,15 @@ void fix_kinds(BpeTokenizerParts& parts, bool has_kinds, std::span<const std::op
   }
 }
 
-std::vector<TokenId> find_ends(const BpeTokenizerParts& parts, std::span<const std::optional<TokenId>> named) {
+std::vector<TokenId> find_ends(const BpeTokenizerParts& parts,
+                               std::span<const std::optional<TokenId>> named) {
   const Vocabulary& vocabulary = parts.vocabulary;
   const auto special = [&](std::string_view spelling) -> std::optional<TokenId> {
     const auto id = vocabulary.find_spelling(spelling);
     return id && vocabulary.is_added(*id) ? id : std::nullopt;
   };
-  // Where a turn ends with <|return|> or <|call|> (<|flush|>, <|calls|>), <|end|> only ends one message of it.
+  // Where a turn ends with <|return|> or <|call|> (<|flush|>, <|calls|>), <|end|> only ends one
+  // message of it.
   const bool end_is_inner = (special("<|return|>") && special("<|call|>")) ||
                             (special("<|flush|>") && special("<|calls|>"));
   std::vector<TokenId> ends;
@@ -77,10 +84,11 @@ std::vector<TokenId> find_ends(const BpeTokenizerParts& parts, std::span<const s
   return ends;
 }
 
-/// Added tokens are of two sorts. Control, unknown and most user-defined tokens are markup: only template
-/// text may contain them. But some vocabularies also add plain text: runs of spaces (GPT-NeoX), letters
-/// (DeepSeek). Such user-defined tokens -- white space, letters and digits only, or a single character -- can
-/// imitate no markup, and leaving them out of users' text would change its ids for nothing.
+/// Added tokens are of two sorts. Control, unknown and most user-defined tokens are markup: only
+/// template text may contain them. But some vocabularies also add plain text: runs of spaces
+/// (GPT-NeoX), letters (DeepSeek). Such user-defined tokens -- white space, letters and digits
+/// only, or a single character -- can imitate no markup, and leaving them out of users' text would
+/// change its ids for nothing.
 Result<void> build_matchers(BpeTokenizerParts& parts) {
   CERA_TRY(const Regex plain, Regex::compile("^(?:[\\p{L}\\p{M}\\p{N}\\s]+|(?s:.))\\z"));
   Regex::Matcher matcher(plain);
@@ -113,20 +121,23 @@ Result<const PreTokenizerRule*> choose_rule(const gguf::File& file, const Tokeni
       name = *stored;
     } else {
       notes.push_back(fmt::format(
-          "{} is missing: using 'default'; if the text looks wrong, choose the model's with --pre", key));
+          "{} is missing: using 'default'; if the text looks wrong, choose the model's with --pre",
+          key));
     }
   }
   const PreTokenizerRule* rule = find_pre_tokenizer(name);
   if (!rule) {
-    return fail(ErrorCode::unsupported, options.pre ? "--pre" : key,
-                "unknown pre-tokenizer {}; if one of these has the same rules, choose it with --pre: {}",
-                gguf::quoted(name), pre_tokenizer_names());
+    return fail(
+        ErrorCode::unsupported, options.pre ? "--pre" : key,
+        "unknown pre-tokenizer {}; if one of these has the same rules, choose it with --pre: {}",
+        gguf::quoted(name), pre_tokenizer_names());
   }
   return rule;
 }
 
 /// add_bos and add_eos. What the file asks for must be possible; a mere default gives way.
-Result<void> read_additions(const gguf::File& file, bool default_add_bos, BpeTokenizerParts& parts) {
+Result<void> read_additions(const gguf::File& file, bool default_add_bos,
+                            BpeTokenizerParts& parts) {
   CERA_TRY(const auto add_bos, file.find_bool("tokenizer.ggml.add_bos_token"));
   CERA_TRY(const auto add_eos, file.find_bool("tokenizer.ggml.add_eos_token"));
   CERA_TRY(const auto add_space, file.find_bool("tokenizer.ggml.add_space_prefix"));
@@ -146,11 +157,13 @@ Result<void> read_additions(const gguf::File& file, bool default_add_bos, BpeTok
 
 }  // namespace
 
-Result<BpeTokenizerParts> load_bpe_tokenizer(const gguf::File& file, const TokenizerOptions& options) {
+Result<BpeTokenizerParts> load_bpe_tokenizer(const gguf::File& file,
+                                             const TokenizerOptions& options) {
   CERA_TRY(const std::string_view model, file.get_string("tokenizer.ggml.model"));
   if (model != "gpt2") {
     return fail(ErrorCode::unsupported, "tokenizer.ggml.model",
-                "the tokenizer model {} is not supported, only 'gpt2' (byte-level BPE) is", gguf::quoted(model));
+                "the tokenizer model {} is not supported, only 'gpt2' (byte-level BPE) is",
+                gguf::quoted(model));
   }
   BpeTokenizerParts parts;
   CERA_TRY(const PreTokenizerRule* rule, choose_rule(file, options, parts.notes));
@@ -182,7 +195,8 @@ Result<BpeTokenizerParts> load_bpe_tokenizer(const gguf::File& file, const Token
   const std::optional<TokenId> named[] = {parts.eos, eot, eom, parts.bos};
   fix_kinds(parts, has_kinds, named);
   // Often the file names its end token as the unknown one; that must not come out of ordinary text.
-  if (parts.unknown && parts.vocabulary.kind(*parts.unknown) != TokenKind::unknown) parts.unknown.reset();
+  if (parts.unknown && parts.vocabulary.kind(*parts.unknown) != TokenKind::unknown)
+    parts.unknown.reset();
   parts.end_of_generation = find_ends(parts, std::span(named).first(3));
   CERA_CHECK(build_matchers(parts));
   CERA_CHECK(read_additions(file, rule->add_bos, parts));

@@ -46,7 +46,8 @@ void SpecialMatcher::link_fallbacks() {
   }
 }
 
-Result<SpecialMatcher> SpecialMatcher::build(const Vocabulary& vocabulary, std::span<const TokenId> tokens) {
+Result<SpecialMatcher> SpecialMatcher::build(const Vocabulary& vocabulary,
+                                             std::span<const TokenId> tokens) {
   SpecialMatcher made;
   size_t total_bytes = 0;
   for (const TokenId id : tokens) {
@@ -65,14 +66,17 @@ Result<SpecialMatcher> SpecialMatcher::build(const Vocabulary& vocabulary, std::
   return made;
 }
 
-void SpecialMatcher::find(std::string_view text, size_t base, std::vector<SpecialMatch>& matches) const {
+void SpecialMatcher::find(std::string_view text, size_t base,
+                          std::vector<SpecialMatch>& matches) const {
   if (empty()) return;
-  std::vector<SpecialMatch> starts;  // every position where a token starts, last first, with the longest
+  std::vector<SpecialMatch>
+      starts;  // every position where a token starts, last first, with the longest
   uint32_t node = 0;
   for (size_t i = text.size(); i-- > 0;) {
     node = step(node, uint8_t(text[i]));
     const Node& state = nodes_[node];
-    if (state.longest >= 0) starts.push_back({base + i, base + i + state.longest_bytes, state.longest});
+    if (state.longest >= 0)
+      starts.push_back({base + i, base + i + state.longest_bytes, state.longest});
   }
   size_t free_from = 0;
   for (auto match = starts.rbegin(); match != starts.rend(); ++match) {

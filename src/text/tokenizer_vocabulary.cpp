@@ -9,12 +9,12 @@
 namespace cera::text {
 namespace {
 
-// A file made so that its strings collide must not make the loader quadratic. Honest vocabularies stay two
-// orders of magnitude below this.
+// A file made so that its strings collide must not make the loader quadratic. Honest vocabularies
+// stay two orders of magnitude below this.
 constexpr size_t max_probes = 4096;
 
-/// GPT-2's alphabet: visible Latin-1 characters stand for themselves, the others follow from U+0100 on.
-/// Value: the byte, or -1.
+/// GPT-2's alphabet: visible Latin-1 characters stand for themselves, the others follow from U+0100
+/// on. Value: the byte, or -1.
 constexpr std::array<int16_t, 0x144> make_alphabet() {
   std::array<int16_t, 0x144> byte_of{};
   byte_of.fill(-1);
@@ -30,14 +30,15 @@ constexpr auto alphabet = make_alphabet();
 Result<TokenKind> token_kind_of(int64_t value, size_t id) {
   if (value == 0) return TokenKind::normal;  // "undefined": old files
   if (value < 1 || value > 6) {
-    return fail(ErrorCode::malformed, "tokenizer.ggml.token_type", "token {} has the unknown type {}", id,
-                value);
+    return fail(ErrorCode::malformed, "tokenizer.ggml.token_type",
+                "token {} has the unknown type {}", id, value);
   }
   return TokenKind(value);
 }
 
 bool added_kind(TokenKind kind) {
-  return kind == TokenKind::control || kind == TokenKind::user_defined || kind == TokenKind::unknown;
+  return kind == TokenKind::control || kind == TokenKind::user_defined ||
+         kind == TokenKind::unknown;
 }
 
 }  // namespace
@@ -64,12 +65,15 @@ bool append_alphabet_bytes(std::string_view spelling, std::string& bytes) {
   return true;
 }
 
-bool Vocabulary::is_added(TokenId id) const { return added_kind(kinds_[id]); }
+bool Vocabulary::is_added(TokenId id) const {
+  return added_kind(kinds_[id]);
+}
 
 std::optional<TokenId> Vocabulary::find(const Index& index, std::string_view key) const {
   if (index.empty() || key.empty()) return std::nullopt;
   const size_t mask = index.size() - 1;
-  for (size_t slot = std::hash<std::string_view>{}(key)&mask; index[slot] >= 0; slot = (slot + 1) & mask) {
+  for (size_t slot = std::hash<std::string_view>{}(key)&mask; index[slot] >= 0;
+       slot = (slot + 1) & mask) {
     if (bytes(index[slot]) == key) return index[slot];
   }
   return std::nullopt;
@@ -99,11 +103,12 @@ Result<Vocabulary> Vocabulary::build(std::span<const std::string> spellings,
   const char* const key = "tokenizer.ggml.tokens";
   if (spellings.empty()) return fail(ErrorCode::malformed, key, "the vocabulary is empty");
   if (spellings.size() > max_tokens) {
-    return fail(ErrorCode::malformed, key, "{} tokens; at most {} are possible", spellings.size(), max_tokens);
+    return fail(ErrorCode::malformed, key, "{} tokens; at most {} are possible", spellings.size(),
+                max_tokens);
   }
   if (!kinds.empty() && kinds.size() != spellings.size()) {
-    return fail(ErrorCode::malformed, "tokenizer.ggml.token_type", "{} types for {} tokens", kinds.size(),
-                spellings.size());
+    return fail(ErrorCode::malformed, "tokenizer.ggml.token_type", "{} types for {} tokens",
+                kinds.size(), spellings.size());
   }
   Vocabulary made;
   made.begin_.reserve(spellings.size() + 1);
@@ -112,8 +117,8 @@ Result<Vocabulary> Vocabulary::build(std::span<const std::string> spellings,
   for (size_t id = 0; id < spellings.size(); ++id) {
     const std::string& spelling = spellings[id];
     if (spelling.size() > max_token_bytes || made.arena_.size() + spelling.size() > UINT32_MAX) {
-      return fail(ErrorCode::malformed, key, "token {} is {} bytes long; at most {} are possible", id,
-                  spelling.size(), max_token_bytes);
+      return fail(ErrorCode::malformed, key, "token {} is {} bytes long; at most {} are possible",
+                  id, spelling.size(), max_token_bytes);
     }
     CERA_TRY(const TokenKind kind, token_kind_of(kinds.empty() ? 1 : kinds[id], id));
     made.begin_.push_back(uint32_t(made.arena_.size()));

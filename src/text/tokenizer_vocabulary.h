@@ -1,5 +1,6 @@
 #pragma once
-// The token list of a byte-level BPE vocabulary: what each id stands for, and which id stands for what.
+// The token list of a byte-level BPE vocabulary: what each id stands for, and which id stands for
+// what.
 
 #include <array>
 #include <cstdint>
@@ -14,16 +15,18 @@
 
 namespace cera::text {
 
-/// Ordinary tokens are stored in the byte-level alphabet of GPT-2, in which every byte is a printable
-/// character ("Ġ" is a space), and are kept here as the bytes they mean. Added tokens (control, user-defined,
-/// unknown) are stored verbatim, and so is the odd entry with a character outside that alphabet.
+/// Ordinary tokens are stored in the byte-level alphabet of GPT-2, in which every byte is a
+/// printable character ("Ġ" is a space), and are kept here as the bytes they mean. Added tokens
+/// (control, user-defined, unknown) are stored verbatim, and so is the odd entry with a character
+/// outside that alphabet.
 class Vocabulary {
  public:
   static constexpr size_t max_tokens = 16u << 20;
   static constexpr size_t max_token_bytes = 64u << 10;
 
   /// `kinds` is empty (all normal) or as long as `spellings`.
-  static Result<Vocabulary> build(std::span<const std::string> spellings, std::span<const int64_t> kinds);
+  static Result<Vocabulary> build(std::span<const std::string> spellings,
+                                  std::span<const int64_t> kinds);
 
   size_t size() const { return kinds_.size(); }
   bool contains(TokenId id) const { return id >= 0 && size_t(id) < size(); }
@@ -54,8 +57,8 @@ class Vocabulary {
   Index ordinary_, verbatim_;
 };
 
-/// Appends the bytes that a spelling in the byte-level alphabet means; false (and `bytes` as it was) when a
-/// character is not of that alphabet.
+/// Appends the bytes that a spelling in the byte-level alphabet means; false (and `bytes` as it
+/// was) when a character is not of that alphabet.
 bool append_alphabet_bytes(std::string_view spelling, std::string& bytes);
 
 }  // namespace cera::text

@@ -1,5 +1,6 @@
-// A vocabulary and a text with borders, both made from the input. Loading refuses the vocabulary or encoding
-// keeps its promises: ids inside the vocabulary, no control token out of content, the text back from the ids.
+// A vocabulary and a text with borders, both made from the input. Loading refuses the vocabulary or
+// encoding keeps its promises: ids inside the vocabulary, no control token out of content, the text
+// back from the ids.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,8 +33,9 @@ class Input {
 };
 
 TinyVocabulary make_vocabulary(Input& in) {
-  static const char* const rules[] = {"default", "gpt-2",          "llama-bpe", "qwen2",       "smollm", "qwen35",
-                                      "falcon",  "deepseek-coder", "lfm2",      "deepseek-v3", "nonsense", ""};
+  static const char* const rules[] = {"default", "gpt-2",       "llama-bpe", "qwen2",
+                                      "smollm",  "qwen35",      "falcon",    "deepseek-coder",
+                                      "lfm2",    "deepseek-v3", "nonsense",  ""};
   TinyVocabulary vocabulary;
   vocabulary.pre = rules[in.byte() % std::size(rules)];
   const uint8_t shape = in.byte();
@@ -42,7 +44,8 @@ TinyVocabulary make_vocabulary(Input& in) {
   for (int n = in.byte() % 32; n > 0; --n) {
     const uint8_t what = in.byte();
     const std::string bytes(in.take(what >> 4));
-    const TokenKind kinds[] = {TokenKind::control, TokenKind::user_defined, TokenKind::unknown, TokenKind::normal};
+    const TokenKind kinds[] = {TokenKind::control, TokenKind::user_defined, TokenKind::unknown,
+                               TokenKind::normal};
     if (what & 8) {
       vocabulary.add(what & 4 ? bytes : spell(bytes), kinds[what & 3]);
     } else if (what & 4) {

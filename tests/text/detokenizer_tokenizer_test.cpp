@@ -11,12 +11,14 @@ namespace {
 
 std::shared_ptr<const Tokenizer> make_tokenizer() {
   TinyVocabulary vocabulary;
-  vocabulary.add("<|im_end|>", TokenKind::control);          // 256
-  vocabulary.add("<unk>", TokenKind::unknown);               // 257
-  vocabulary.add("<tool>", TokenKind::user_defined);         // 258
-  vocabulary.add(spell("a\xf0\x9f"));                        // 259: half an emoji
-  vocabulary.add(spell("\x99\x82" "b"));                     // 260: the other half
-  vocabulary.add("<|eot_id|>", TokenKind::user_defined);     // 261: an end, whatever its type
+  vocabulary.add("<|im_end|>", TokenKind::control);   // 256
+  vocabulary.add("<unk>", TokenKind::unknown);        // 257
+  vocabulary.add("<tool>", TokenKind::user_defined);  // 258
+  vocabulary.add(spell("a\xf0\x9f"));                 // 259: half an emoji
+  vocabulary.add(
+      spell("\x99\x82"
+            "b"));                                        // 260: the other half
+  vocabulary.add("<|eot_id|>", TokenKind::user_defined);  // 261: an end, whatever its type
   return *vocabulary.load();
 }
 
@@ -53,18 +55,25 @@ TEST(Detokenizer, ADanglingTailIsOneReplacementCharacter) {
 TEST(Detokenizer, InvalidBytesComeOutAsSoonAsTheyAreCertain) {
   EXPECT_EQ(stream_bytes("\xff"), (Pieces{"\ufffd", ""}));
   EXPECT_EQ(stream_bytes("\x80"), (Pieces{"\ufffd", ""}));
-  EXPECT_EQ(stream_bytes("\xe2\x82" "A"), (Pieces{"", "", "\ufffd" "A", ""}));
+  EXPECT_EQ(stream_bytes("\xe2\x82"
+                         "A"),
+            (Pieces{"", "",
+                    "\ufffd"
+                    "A",
+                    ""}));
   EXPECT_EQ(stream_bytes("\xc0\xaf"), (Pieces{"\ufffd", "\ufffd", ""}));
   EXPECT_EQ(stream_bytes("\xed\xa0\x80"), (Pieces{"", "\ufffd\ufffd", "\ufffd", ""}));
   EXPECT_EQ(stream_bytes("\xf4\x90"), (Pieces{"", "\ufffd\ufffd", ""}));
   EXPECT_EQ(stream_bytes("\xe2\xe2\x82\xac"), (Pieces{"", "\ufffd", "", "\u20ac", ""}));
-  EXPECT_EQ(stream_bytes("\xf0\x9f\xf0\x9f\x99\x82"), (Pieces{"", "", "\ufffd", "", "", "\U0001f642", ""}));
+  EXPECT_EQ(stream_bytes("\xf0\x9f\xf0\x9f\x99\x82"),
+            (Pieces{"", "", "\ufffd", "", "", "\U0001f642", ""}));
 }
 
 TEST(Detokenizer, ControlTokensAreHiddenUnlessAskedFor) {
   const TokenId ids[] = {'a', 256, 257, 258, 261, 'b', -1, 99'999};
   EXPECT_EQ(stream(ids), (Pieces{"a", "", "", "<tool>", "", "b", "", "", ""}));
-  EXPECT_EQ(stream(ids, true), (Pieces{"a", "<|im_end|>", "<unk>", "<tool>", "<|eot_id|>", "b", "", "", ""}));
+  EXPECT_EQ(stream(ids, true),
+            (Pieces{"a", "<|im_end|>", "<unk>", "<tool>", "<|eot_id|>", "b", "", "", ""}));
 }
 
 TEST(Detokenizer, AHiddenTokenDoesNotBreakACharacter) {
@@ -80,8 +89,8 @@ TEST(Detokenizer, CanBeUsedAgainAfterFinish) {
   EXPECT_EQ(detokenizer.finish(), "");
 }
 
-/// All byte strings of up to three bytes over a set that has every kind of byte, cut in every way: what comes
-/// out does not depend on the cuts.
+/// All byte strings of up to three bytes over a set that has every kind of byte, cut in every way:
+/// what comes out does not depend on the cuts.
 TEST(Detokenizer, TheTextDoesNotDependOnTheCuts) {
   const std::string alphabet = "A\x80\x90\x9f\xa0\xbf\xc0\xc3\xe0\xe2\xed\xef\xf0\xf1\xf4\xf5";
   TinyVocabulary vocabulary;

@@ -1,5 +1,6 @@
-// Ids over real vocabularies: those that two other implementations agree on (golden/, see make_goldens.py
-// there), and the pairs of texts and ids that come with llama.cpp's vocabulary files.
+// Ids over real vocabularies: those that two other implementations agree on (golden/, see
+// make_goldens.py there), and the pairs of texts and ids that come with llama.cpp's vocabulary
+// files.
 
 #include <fstream>
 #include <iterator>
@@ -12,7 +13,8 @@ namespace cera::text {
 namespace {
 
 using Ids = std::vector<TokenId>;
-const std::filesystem::path golden_folder = std::filesystem::path(CERA_SOURCE_DIR) / "tests/text/golden";
+const std::filesystem::path golden_folder =
+    std::filesystem::path(CERA_SOURCE_DIR) / "tests/text/golden";
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -54,7 +56,8 @@ std::string test_name(const testing::TestParamInfo<std::string>& info) {
 class GoldenIds : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenIds, AreOurs) {
-  const auto golden = nlohmann::json::parse(read_file(golden_folder / "ids" / (GetParam() + ".json")));
+  const auto golden =
+      nlohmann::json::parse(read_file(golden_folder / "ids" / (GetParam() + ".json")));
   const auto folder = golden["place"] == "models" ? models_folder() : peer_models_folder();
   const auto path = folder / golden["file"].get<std::string>();
   CERA_NEEDS_FILE(path);
@@ -72,7 +75,8 @@ TEST_P(GoldenIds, AreOurs) {
     const auto as_template = (*tokenizer)->encode(SpanText(text, Origin::template_text));
     const auto as_content = (*tokenizer)->encode(SpanText(text, Origin::content));
     ASSERT_TRUE(as_template && as_content) << name;
-    EXPECT_EQ(as_template->ids, entry["template"].get<Ids>()) << name << ": " << text.substr(0, 200);
+    EXPECT_EQ(as_template->ids, entry["template"].get<Ids>())
+        << name << ": " << text.substr(0, 200);
     EXPECT_EQ(as_content->ids, content.get<Ids>()) << name << ", content: " << text.substr(0, 200);
     EXPECT_EQ(as_content->invalid_bytes > 0, name.starts_with("invalid/")) << name;
   }
@@ -110,8 +114,9 @@ TEST_P(VocabularyPairs, GiveTheirIds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VocabularyPairs,
-                         testing::Values("gpt-2", "llama-bpe", "qwen2", "qwen35", "refact", "starcoder",
-                                         "command-r", "mpt", "falcon", "deepseek-coder"),
+                         testing::Values("gpt-2", "llama-bpe", "qwen2", "qwen35", "refact",
+                                         "starcoder", "command-r", "mpt", "falcon",
+                                         "deepseek-coder"),
                          test_name);
 
 /// Keys of real files as we read them.

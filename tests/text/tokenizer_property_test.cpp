@@ -18,7 +18,9 @@ struct Source {
   const char* name;
   std::function<std::filesystem::path()> path;  // empty: the small vocabulary
 };
-void PrintTo(const Source& source, std::ostream* out) { *out << source.name; }
+void PrintTo(const Source& source, std::ostream* out) {
+  *out << source.name;
+}
 
 const Source sources[] = {
     {"tiny", [] { return std::filesystem::path(); }},
@@ -45,9 +47,11 @@ TinyVocabulary small_vocabulary() {
   return vocabulary;
 }
 
-/// White space, letters, digits, or one character: see tokenizer_load.cpp. Enough for these vocabularies.
+/// White space, letters, digits, or one character: see tokenizer_load.cpp. Enough for these
+/// vocabularies.
 bool is_markup(std::string_view spelling) {
-  return utf8_sequence_bytes(spelling) != spelling.size() && spelling.find_first_not_of(' ') != spelling.npos;
+  return utf8_sequence_bytes(spelling) != spelling.size() &&
+         spelling.find_first_not_of(' ') != spelling.npos;
 }
 
 class AnyText : public testing::TestWithParam<Source> {
@@ -60,8 +64,8 @@ class AnyText : public testing::TestWithParam<Source> {
     tokenizer_ = *loaded;
     for (TokenId id = 0; id < TokenId(tokenizer_->vocab_size()); ++id) {
       const TokenKind kind = tokenizer_->token_kind(id);
-      const bool added =
-          kind == TokenKind::control || kind == TokenKind::user_defined || kind == TokenKind::unknown;
+      const bool added = kind == TokenKind::control || kind == TokenKind::user_defined ||
+                         kind == TokenKind::unknown;
       if (added && is_markup(tokenizer_->token_bytes(id))) markup_.push_back(id);
     }
   }
@@ -87,11 +91,48 @@ class AnyText : public testing::TestWithParam<Source> {
 
 /// Pieces that meet in interesting ways, none of which can make up a special token.
 std::string random_text(std::mt19937& random) {
-  static const std::vector<std::string> pieces = {
-      "the", " the", "The ", "a", "aaaa", "    ", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u180e", "\u2028",
-      "1", "42", "1234567", "'s", "'LL", "'", "!", "...", "\"", "(x)", "\u00e9", "e\u0301", "\u0416\u0438",
-      "\u6f22\u5b57", "\u3042", "\ud55c\uae00", "\u0627\u0644", "\u0939\u093f", "\U0001f642",
-      "\U0001f469\u200d\U0001f469", "_", "//", "{", "}", "=", "+1", "\ufffd", "\u00f5"};
+  static const std::vector<std::string> pieces = {"the",
+                                                  " the",
+                                                  "The ",
+                                                  "a",
+                                                  "aaaa",
+                                                  "    ",
+                                                  " ",
+                                                  "  ",
+                                                  "\n",
+                                                  "\r\n",
+                                                  "\t",
+                                                  "\u00a0",
+                                                  "\u180e",
+                                                  "\u2028",
+                                                  "1",
+                                                  "42",
+                                                  "1234567",
+                                                  "'s",
+                                                  "'LL",
+                                                  "'",
+                                                  "!",
+                                                  "...",
+                                                  "\"",
+                                                  "(x)",
+                                                  "\u00e9",
+                                                  "e\u0301",
+                                                  "\u0416\u0438",
+                                                  "\u6f22\u5b57",
+                                                  "\u3042",
+                                                  "\ud55c\uae00",
+                                                  "\u0627\u0644",
+                                                  "\u0939\u093f",
+                                                  "\U0001f642",
+                                                  "\U0001f469\u200d\U0001f469",
+                                                  "_",
+                                                  "//",
+                                                  "{",
+                                                  "}",
+                                                  "=",
+                                                  "+1",
+                                                  "\ufffd",
+                                                  "\u00f5"};
   std::string text;
   const size_t n = random() % 24;
   for (size_t i = 0; i < n; ++i) text += pieces[random() % pieces.size()];
@@ -113,7 +154,8 @@ TEST_P(AnyText, WithoutLookAlikesTheSpansDoNotMatter) {
     SpanText spans;
     for (size_t at = 0; at < text.size();) {
       const size_t n = 1 + random_() % 6;  // also inside a character
-      spans.append(std::string_view(text).substr(at, n), random_() % 2 ? Origin::content : Origin::template_text);
+      spans.append(std::string_view(text).substr(at, n),
+                   random_() % 2 ? Origin::content : Origin::template_text);
       at += n;
     }
     ASSERT_EQ(encode(spans).ids, encode(SpanText(text, Origin::content)).ids) << text;
@@ -189,9 +231,14 @@ TEST_P(AnyText, OneMegabyteTakesLessThanASecond) {
   const std::string name = GetParam().name;
   if (name != "smollm2" && name != "qwen05") return;  // the others add minutes, not knowledge
   const size_t size = fast_build ? 1u << 20 : 1u << 17;
-  const std::string units[] = {"a",     " ",         "\n",     " \n", "1",          "!",  "'", "\u6f22", "\u00a0",
-                               "<|im_", "\U0001f642", "the ",   "aA",  "\u0301",     "<",  "x ", "\t",
-                               "The quick brown fox isn't 12 years old, is she?\n", "<|im_start|>"};
+  const std::string units[] = {
+      "a",           " ",          "\n",
+      " \n",         "1",          "!",
+      "'",           "\u6f22",     "\u00a0",
+      "<|im_",       "\U0001f642", "the ",
+      "aA",          "\u0301",     "<",
+      "x ",          "\t",         "The quick brown fox isn't 12 years old, is she?\n",
+      "<|im_start|>"};
   for (const std::string& unit : units) {
     const Origin origin = unit.starts_with('<') ? Origin::template_text : Origin::content;
     std::string text;
@@ -205,14 +252,18 @@ TEST_P(AnyText, OneMegabyteTakesLessThanASecond) {
   }
 }
 
-std::string source_name(const testing::TestParamInfo<Source>& source) { return source.param.name; }
+std::string source_name(const testing::TestParamInfo<Source>& source) {
+  return source.param.name;
+}
 INSTANTIATE_TEST_SUITE_P(All, AnyText, testing::ValuesIn(sources), source_name);
 
-/// Aho-Corasick, not "each token at each place": many specials that start alike, and text full of starts.
+/// Aho-Corasick, not "each token at each place": many specials that start alike, and text full of
+/// starts.
 TEST(Tokenizer, ManySpecialTokensCostNoMore) {
   TinyVocabulary vocabulary;
   for (int i = 0; i < 2000; ++i) {
-    vocabulary.add("<" + std::string(size_t(i % 500), '<') + "|" + std::to_string(i) + ">", TokenKind::control);
+    vocabulary.add("<" + std::string(size_t(i % 500), '<') + "|" + std::to_string(i) + ">",
+                   TokenKind::control);
   }
   const auto tokenizer = vocabulary.load();
   ASSERT_TRUE(tokenizer) << tokenizer.error().text();

@@ -14,7 +14,8 @@ using Ids = std::vector<TokenId>;
 constexpr Origin kTemplate = Origin::template_text;
 constexpr Origin kContent = Origin::content;
 
-std::shared_ptr<const Tokenizer> load(const TinyVocabulary& vocabulary, const TokenizerOptions& options = {}) {
+std::shared_ptr<const Tokenizer> load(const TinyVocabulary& vocabulary,
+                                      const TokenizerOptions& options = {}) {
   auto loaded = vocabulary.load(options);
   if (!loaded) throw std::runtime_error(loaded.error().text());
   return *loaded;
@@ -25,7 +26,8 @@ Encoding encode(const Tokenizer& tokenizer, const SpanText& text, bool add_speci
   if (!encoding) throw std::runtime_error(encoding.error().text());
   return *encoding;
 }
-Ids ids_of(const Tokenizer& tokenizer, std::string text, Origin origin = kContent, bool add_special = false) {
+Ids ids_of(const Tokenizer& tokenizer, std::string text, Origin origin = kContent,
+           bool add_special = false) {
   return encode(tokenizer, SpanText(std::move(text), origin), add_special).ids;
 }
 SpanText spans(std::initializer_list<std::pair<const char*, Origin>> pieces) {
@@ -99,7 +101,8 @@ TEST(Tokenizer, SpecialTokensOnlyInTemplateText) {
   const TokenId tool = vocabulary.add("<tool>", TokenKind::user_defined);
   const TokenId unknown = vocabulary.add("<unk>", TokenKind::unknown);
   const auto tokenizer = load(vocabulary);
-  EXPECT_EQ(ids_of(*tokenizer, "a<|end|><tool>b<unk>", kTemplate), (Ids{'a', end, tool, 'b', unknown}));
+  EXPECT_EQ(ids_of(*tokenizer, "a<|end|><tool>b<unk>", kTemplate),
+            (Ids{'a', end, tool, 'b', unknown}));
   const std::string spelled = "<|end|><tool><unk>";
   EXPECT_EQ(ids_of(*tokenizer, spelled, kContent), bytes_as_ids(spelled));
 }
@@ -120,13 +123,15 @@ TEST(Tokenizer, ALookAlikeAssembledAcrossABorderIsNotSpecial) {
     whole.append(spelled.substr(cut), kTemplate);  // one unbroken run
     EXPECT_EQ(encode(*tokenizer, whole).ids, Ids{end}) << cut;
   }
-  EXPECT_EQ(encode(*tokenizer, spans({{"<|end", kTemplate}, {"x", kContent}, {"|>", kTemplate}})).ids,
-            bytes_as_ids("<|endx|>"));
+  EXPECT_EQ(
+      encode(*tokenizer, spans({{"<|end", kTemplate}, {"x", kContent}, {"|>", kTemplate}})).ids,
+      bytes_as_ids("<|endx|>"));
 }
 
 TEST(Tokenizer, TheEarliestSpecialWinsThenTheLongest) {
   TinyVocabulary vocabulary;
-  const TokenId a = vocabulary.add("<a>", TokenKind::control), ab = vocabulary.add("<a><b>", TokenKind::control);
+  const TokenId a = vocabulary.add("<a>", TokenKind::control),
+                ab = vocabulary.add("<a><b>", TokenKind::control);
   const TokenId b = vocabulary.add("<b>", TokenKind::control);
   const TokenId early = vocabulary.add("xy|", TokenKind::control);
   vocabulary.add("y||||||", TokenKind::control);
@@ -151,9 +156,11 @@ TEST(Tokenizer, OrdinaryTextIsJoinedAcrossBorders) {
   const TokenId ab = vocabulary.merge("a", "b"), abc = vocabulary.merge("ab", "c");
   const TokenId end = vocabulary.add("<e>", TokenKind::control);
   const auto tokenizer = load(vocabulary);
-  EXPECT_EQ(encode(*tokenizer, spans({{"a", kTemplate}, {"b", kContent}, {"c", kTemplate}})).ids, Ids{abc});
+  EXPECT_EQ(encode(*tokenizer, spans({{"a", kTemplate}, {"b", kContent}, {"c", kTemplate}})).ids,
+            Ids{abc});
   // A special token between the pieces separates them.
-  EXPECT_EQ(encode(*tokenizer, spans({{"ab<e>", kTemplate}, {"c", kContent}})).ids, (Ids{ab, end, 'c'}));
+  EXPECT_EQ(encode(*tokenizer, spans({{"ab<e>", kTemplate}, {"c", kContent}})).ids,
+            (Ids{ab, end, 'c'}));
 }
 
 TEST(Tokenizer, NoMergeMakesASpecialToken) {
@@ -247,12 +254,15 @@ TEST(Tokenizer, BosByDefaultNeedsABos) {
 TEST(Tokenizer, AddsASpaceBeforeOrdinaryTextOnly) {
   TinyVocabulary vocabulary = with_ends({false, false});
   const TokenId space_a = vocabulary.merge(" ", "a");
-  vocabulary.more = [](gguf::Writer& out) { out.set_bool("tokenizer.ggml.add_space_prefix", true); };
+  vocabulary.more = [](gguf::Writer& out) {
+    out.set_bool("tokenizer.ggml.add_space_prefix", true);
+  };
   const auto tokenizer = load(vocabulary);
   EXPECT_EQ(ids_of(*tokenizer, "a"), Ids{space_a});
   EXPECT_EQ(ids_of(*tokenizer, " a"), Ids{space_a});
   EXPECT_EQ(ids_of(*tokenizer, ""), Ids{});
-  EXPECT_EQ(ids_of(*tokenizer, "<s>a", kTemplate), (Ids{256, 'a'}));  // no space after an added token
+  EXPECT_EQ(ids_of(*tokenizer, "<s>a", kTemplate),
+            (Ids{256, 'a'}));  // no space after an added token
   EXPECT_EQ(ids_of(*tokenizer, "a<s>a", kTemplate), (Ids{space_a, 256, 'a'}));
 }
 
@@ -264,7 +274,11 @@ TEST(Tokenizer, EachInvalidByteIsReadAsAReplacementCharacter) {
     const char* text;
     const char* read;
     size_t invalid;
-  } cases[] = {{"a\xff" "b", "a\ufffd" "b", 1},
+  } cases[] = {{"a\xff"
+                "b",
+                "a\ufffd"
+                "b",
+                1},
                {"\xe2\x82", "\ufffd\ufffd", 2},
                {"\xe2\x82\xac\xc3", "\u20ac\ufffd", 1},
                {"\xc0\xaf", "\ufffd\ufffd", 2},
@@ -291,7 +305,8 @@ TEST(Tokenizer, InvalidBytesKeepTheBordersInPlace) {
   EXPECT_EQ(encoding.ids, expected);
   EXPECT_EQ(encoding.invalid_bytes, 2u);
   // A character whose bytes come from both sides of a border is a character.
-  const Encoding joined = encode(*tokenizer, spans({{"\xe2\x82", kContent}, {"\xac<e>", kTemplate}}));
+  const Encoding joined =
+      encode(*tokenizer, spans({{"\xe2\x82", kContent}, {"\xac<e>", kTemplate}}));
   expected = bytes_as_ids("\u20ac");
   expected.push_back(end);
   EXPECT_EQ(joined.ids, expected);
@@ -343,7 +358,9 @@ struct BadFile {
   const char* message_part;
 };
 
-void PrintTo(const BadFile& file, std::ostream* out) { *out << file.name; }
+void PrintTo(const BadFile& file, std::ostream* out) {
+  *out << file.name;
+}
 
 void set_uint(TinyVocabulary& v, const char* key, uint32_t value) {
   v.more = [=](gguf::Writer& out) { out.set_uint(key, value); };
@@ -353,17 +370,22 @@ void set_bool(TinyVocabulary& v, const char* key) {
 }
 
 const BadFile bad_files[] = {
-    {"duplicate", [](auto& v) { v.add("a"); }, ErrorCode::malformed, "tokens 97 and 256 are both 'a'"},
+    {"duplicate", [](auto& v) { v.add("a"); }, ErrorCode::malformed,
+     "tokens 97 and 256 are both 'a'"},
     {"duplicate_special",
      [](auto& v) {
        v.add("<x>", TokenKind::control);
        v.add("<x>", TokenKind::user_defined);
      },
      ErrorCode::malformed, "tokens 256 and 257"},
-    {"merge_without_space", [](auto& v) { v.merges.push_back("ab"); }, ErrorCode::malformed, "rule 0 is not"},
-    {"merge_of_three", [](auto& v) { v.merges.push_back("a b c"); }, ErrorCode::malformed, "rule 0 is not"},
-    {"merge_half_empty", [](auto& v) { v.merges.push_back("a "); }, ErrorCode::malformed, "rule 0 is not"},
-    {"merge_other_half_empty", [](auto& v) { v.merges.push_back(" a"); }, ErrorCode::malformed, "rule 0 is not"},
+    {"merge_without_space", [](auto& v) { v.merges.push_back("ab"); }, ErrorCode::malformed,
+     "rule 0 is not"},
+    {"merge_of_three", [](auto& v) { v.merges.push_back("a b c"); }, ErrorCode::malformed,
+     "rule 0 is not"},
+    {"merge_half_empty", [](auto& v) { v.merges.push_back("a "); }, ErrorCode::malformed,
+     "rule 0 is not"},
+    {"merge_other_half_empty", [](auto& v) { v.merges.push_back(" a"); }, ErrorCode::malformed,
+     "rule 0 is not"},
     {"merge_empty", [](auto& v) { v.merges.push_back(""); }, ErrorCode::malformed, "rule 0 is not"},
     {"merge_unknown_result", [](auto& v) { v.merges.push_back("a b"); }, ErrorCode::malformed,
      "'ab' is not in the vocabulary"},
@@ -373,25 +395,28 @@ const BadFile bad_files[] = {
        v.merges.push_back("ab c");
      },
      ErrorCode::malformed, "'ab' is not in the vocabulary"},
-    {"merge_outside_alphabet", [](auto& v) { v.merges.push_back("\u6f22 a"); }, ErrorCode::malformed,
-     "is not in the vocabulary"},
+    {"merge_outside_alphabet", [](auto& v) { v.merges.push_back("\u6f22 a"); },
+     ErrorCode::malformed, "is not in the vocabulary"},
     {"merge_twice",
      [](auto& v) {
        v.merge("a", "b");
        v.merges.push_back(v.merges.back());
      },
      ErrorCode::malformed, "rules 0 and 1 are the same"},
-    {"too_few_types", [](auto& v) { v.kinds.pop_back(); }, ErrorCode::malformed, "255 types for 256 tokens"},
-    {"unknown_type", [](auto& v) { v.kinds[7] = 9; }, ErrorCode::malformed, "token 7 has the unknown type 9"},
-    {"negative_type", [](auto& v) { v.kinds[7] = -1; }, ErrorCode::malformed, "token 7 has the unknown type -1"},
+    {"too_few_types", [](auto& v) { v.kinds.pop_back(); }, ErrorCode::malformed,
+     "255 types for 256 tokens"},
+    {"unknown_type", [](auto& v) { v.kinds[7] = 9; }, ErrorCode::malformed,
+     "token 7 has the unknown type 9"},
+    {"negative_type", [](auto& v) { v.kinds[7] = -1; }, ErrorCode::malformed,
+     "token 7 has the unknown type -1"},
     {"long_duplicate",
      [](auto& v) {
        v.add(std::string(60'000, 'x'));
        v.add(std::string(60'000, 'x'));
      },
      ErrorCode::malformed, "tokens 256 and 257 are both 'xxx"},
-    {"long_merge", [](auto& v) { v.merges.push_back(std::string(60'000, 'x')); }, ErrorCode::malformed,
-     "rule 0 is not"},
+    {"long_merge", [](auto& v) { v.merges.push_back(std::string(60'000, 'x')); },
+     ErrorCode::malformed, "rule 0 is not"},
     {"long_pre", [](auto& v) { v.pre = std::string(60'000, 'x'); }, ErrorCode::unsupported, "'xxx"},
     {"no_tokens",
      [](auto& v) {
@@ -401,20 +426,23 @@ const BadFile bad_files[] = {
      ErrorCode::malformed, "tokenizer.ggml.tokens"},
     {"huge_token", [](auto& v) { v.add(std::string(70'000, 'x')); }, ErrorCode::malformed,
      "token 256 is 70000 bytes long"},
-    {"bos_outside", [](auto& v) { set_uint(v, "tokenizer.ggml.bos_token_id", 256); }, ErrorCode::malformed,
+    {"bos_outside", [](auto& v) { set_uint(v, "tokenizer.ggml.bos_token_id", 256); },
+     ErrorCode::malformed,
      "tokenizer.ggml.bos_token_id: token 256 is outside the vocabulary of 256"},
     {"eos_outside", [](auto& v) { set_uint(v, "tokenizer.ggml.eos_token_id", 4'000'000'000); },
      ErrorCode::malformed, "tokenizer.ggml.eos_token_id: token 4000000000"},
-    {"eot_outside", [](auto& v) { set_uint(v, "tokenizer.ggml.eot_token_id", 256); }, ErrorCode::malformed,
-     "tokenizer.ggml.eot_token_id"},
+    {"eot_outside", [](auto& v) { set_uint(v, "tokenizer.ggml.eot_token_id", 256); },
+     ErrorCode::malformed, "tokenizer.ggml.eot_token_id"},
     {"unknown_outside", [](auto& v) { set_uint(v, "tokenizer.ggml.unknown_token_id", 256); },
      ErrorCode::malformed, "tokenizer.ggml.unknown_token_id"},
-    {"bos_wanted_but_none", [](auto& v) { set_bool(v, "tokenizer.ggml.add_bos_token"); }, ErrorCode::malformed,
+    {"bos_wanted_but_none", [](auto& v) { set_bool(v, "tokenizer.ggml.add_bos_token"); },
+     ErrorCode::malformed,
      "tokenizer.ggml.add_bos_token: true, but tokenizer.ggml.bos_token_id is missing"},
-    {"eos_wanted_but_none", [](auto& v) { set_bool(v, "tokenizer.ggml.add_eos_token"); }, ErrorCode::malformed,
-     "tokenizer.ggml.eos_token_id is missing"},
+    {"eos_wanted_but_none", [](auto& v) { set_bool(v, "tokenizer.ggml.add_eos_token"); },
+     ErrorCode::malformed, "tokenizer.ggml.eos_token_id is missing"},
     {"unknown_pre", [](auto& v) { v.pre = "klingon"; }, ErrorCode::unsupported,
-     "tokenizer.ggml.pre: unknown pre-tokenizer 'klingon'; if one of these has the same rules, choose it with "
+     "tokenizer.ggml.pre: unknown pre-tokenizer 'klingon'; if one of these has the same rules, "
+     "choose it with "
      "--pre: default, gpt-2"},
 };
 
@@ -426,11 +454,14 @@ TEST_P(BadTokenizerFile, IsAnErrorThatSaysWhatIsWrong) {
   const auto loaded = vocabulary.load();
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, GetParam().code) << loaded.error().text();
-  EXPECT_NE(loaded.error().text().find(GetParam().message_part), std::string::npos) << loaded.error().text();
+  EXPECT_NE(loaded.error().text().find(GetParam().message_part), std::string::npos)
+      << loaded.error().text();
   EXPECT_LT(loaded.error().text().size(), 1500u);
 }
 
-std::string bad_file_name(const testing::TestParamInfo<BadFile>& file) { return file.param.name; }
+std::string bad_file_name(const testing::TestParamInfo<BadFile>& file) {
+  return file.param.name;
+}
 INSTANTIATE_TEST_SUITE_P(All, BadTokenizerFile, testing::ValuesIn(bad_files), bad_file_name);
 
 TEST(Tokenizer, OtherTokenizerModelsAreRefusedByName) {
@@ -482,7 +513,8 @@ TEST(Tokenizer, ThePreTokenizerCanBeChosen) {
   EXPECT_TRUE(tokenizer->notes().empty());
   const auto refused = vocabulary.load({.pre = "romulan"});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().text().find("--pre: unknown pre-tokenizer 'romulan'"), std::string::npos);
+  EXPECT_NE(refused.error().text().find("--pre: unknown pre-tokenizer 'romulan'"),
+            std::string::npos);
 }
 
 TEST(Tokenizer, TextBeyondTheLimitIsAnError) {
@@ -497,7 +529,8 @@ TEST(Tokenizer, TokensBySpellingAndById) {
   TinyVocabulary vocabulary;
   const TokenId word = vocabulary.merge(" ", "a");
   const TokenId control = vocabulary.add("<|x|>", TokenKind::control);
-  const TokenId odd = vocabulary.add("\u6f22", TokenKind::normal);  // outside the byte alphabet: verbatim
+  const TokenId odd =
+      vocabulary.add("\u6f22", TokenKind::normal);  // outside the byte alphabet: verbatim
   const TokenId empty = vocabulary.add("");
   vocabulary.add("");  // several may be empty; no text is one
   const auto tokenizer = load(vocabulary);
@@ -585,7 +618,9 @@ TEST(Tokenizer, ATokenMadeControlIsNoWholeWordEither) {
   vocabulary.pre = "llama-bpe";
   const TokenId bos = vocabulary.add("start");
   vocabulary.kinds.clear();
-  vocabulary.more = [=](gguf::Writer& out) { out.set_uint("tokenizer.ggml.bos_token_id", uint32_t(bos)); };
+  vocabulary.more = [=](gguf::Writer& out) {
+    out.set_uint("tokenizer.ggml.bos_token_id", uint32_t(bos));
+  };
   const auto tokenizer = load(vocabulary);
   EXPECT_EQ(ids_of(*tokenizer, "start", kContent), bytes_as_ids("start"));
   EXPECT_EQ(ids_of(*tokenizer, "start", kTemplate), Ids{bos});
@@ -608,7 +643,8 @@ std::vector<std::string> words(std::string_view pre, std::string_view text) {
 using Words = std::vector<std::string>;
 
 TEST(PreTokenizer, SplitsAsTheRulesSay) {
-  EXPECT_EQ(words("gpt-2", "I'LL don't 12345  x"), (Words{"I", "'", "LL", " don", "'t", " 12345", " ", " x"}));
+  EXPECT_EQ(words("gpt-2", "I'LL don't 12345  x"),
+            (Words{"I", "'", "LL", " don", "'t", " 12345", " ", " x"}));
   EXPECT_EQ(words("llama-bpe", "I'LL 12345  x"), (Words{"I", "'LL", " ", "123", "45", " ", " x"}));
   EXPECT_EQ(words("qwen2", "x 123"), (Words{"x", " ", "1", "2", "3"}));
   EXPECT_EQ(words("smollm", "a 12"), (Words{"a", " ", "1", "2"}));
@@ -617,8 +653,8 @@ TEST(PreTokenizer, SplitsAsTheRulesSay) {
 }
 
 TEST(PreTokenizer, WhiteSpaceIsUnicodesWhiteSpace) {
-  for (const char* space : {"\t", "\v", "\u0085", "\u00a0", "\u1680", "\u2003", "\u2028", "\u2029", "\u202f",
-                            "\u205f", "\u3000"}) {
+  for (const char* space : {"\t", "\v", "\u0085", "\u00a0", "\u1680", "\u2003", "\u2028", "\u2029",
+                            "\u202f", "\u205f", "\u3000"}) {
     const std::string text = std::string(space) + space + "!";
     EXPECT_EQ(words("gpt-2", text), (Words{space, space, "!"})) << text;
   }
@@ -650,7 +686,8 @@ TEST(PreTokenizer, EveryNameHasAWorkingRule) {
     begin = end + 2;
   }
   EXPECT_GT(n, 40u);
-  for (const char* name : {"gpt-2", "llama-bpe", "smollm", "qwen2", "lfm2", "refact", "dbrx", "default"}) {
+  for (const char* name :
+       {"gpt-2", "llama-bpe", "smollm", "qwen2", "lfm2", "refact", "dbrx", "default"}) {
     EXPECT_NE(find_pre_tokenizer(name), nullptr) << name;
   }
   EXPECT_EQ(find_pre_tokenizer(""), nullptr);

@@ -1,5 +1,6 @@
 #pragma once
-// A small byte-level vocabulary built in memory: the 256 bytes first (id = byte), then what a test adds.
+// A small byte-level vocabulary built in memory: the 256 bytes first (id = byte), then what a test
+// adds.
 
 #include <cstdint>
 #include <functional>
@@ -21,7 +22,8 @@ inline std::string spell(std::string_view bytes) {
     const auto byte = static_cast<unsigned char>(c);
     const bool visible = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
     unsigned code = byte;
-    if (!visible) code = 0x100u + byte - (byte <= 0x20 ? 0u : byte <= 0xa0 ? 0x7fu - 0x21u : 0xadu - 0x43u);
+    if (!visible)
+      code = 0x100u + byte - (byte <= 0x20 ? 0u : byte <= 0xa0 ? 0x7fu - 0x21u : 0xadu - 0x43u);
     if (code < 0x80) {
       out += c;
     } else {

@@ -1,6 +1,7 @@
 // Tokenizes with llama.cpp's library, many texts at one load: make_goldens.py compiles and runs it.
 // Arguments: the GGUF file, then the pre-tokenizer to use instead of the file's, or "".
-// Standard input: lines of "1 HEX" (special tokens parsed) or "0 HEX"; standard output: ids, one line each.
+// Standard input: lines of "1 HEX" (special tokens parsed) or "0 HEX"; standard output: ids, one
+// line each.
 
 #include <cstdio>
 #include <cstring>
@@ -34,8 +35,8 @@ int main(int, char** argv) {
     }
     std::vector<llama_token> ids(text.size() + 16);
     try {
-      const int n = llama_tokenize(vocab, text.data(), int(text.size()), ids.data(), int(ids.size()), false,
-                                   line[0] == '1');
+      const int n = llama_tokenize(vocab, text.data(), int(text.size()), ids.data(),
+                                   int(ids.size()), false, line[0] == '1');
       for (int i = 0; i < n; ++i) std::printf("%d ", ids[i]);
     } catch (const std::exception&) {
       std::printf("-1");  // it throws on some ill-formed texts
