@@ -14,10 +14,12 @@ set(CERA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined or 
 # (docs/ARCHITECTURE.md, "Numbers"): no contraction, no reassociation.
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off)
 
-# GCC 12 at -O3 warns of overlapping copies inside std::string (its bug 105651) and of uninitialised optionals
-# where there are none.
+# GCC 12 at -O3 warns of overlapping and overflowing copies inside std::string and std::vector (its bugs 105651
+# and 105329) and of uninitialised optionals where there are none.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options($<$<CONFIG:Release>:-Wno-restrict> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
+  foreach(warning restrict stringop-overflow maybe-uninitialized)
+    add_compile_options($<$<CONFIG:Release>:-Wno-${warning}>)
+  endforeach()
 endif()
 
 if(CERA_SANITIZE)
