@@ -20,18 +20,19 @@ constexpr uint32_t kEvaluationLevelsPerDepth = 3;
 
 std::string place(jinja::Position at) { return fmt::format("line {}, column {}", at.line, at.column); }
 
-/// Runs `work`; what it throws becomes an Error. `where` (updated by `work`) is the place of an error that
-/// does not carry its own.
+/// Runs `work`; what it throws becomes an Error. `reached` is set by `work`: the place of an error that does
+/// not carry its own.
 template <class Work>
-auto guarded(Work work, const std::string& where) -> Result<decltype(work())> {
+auto guarded(Work work, const std::optional<jinja::Position>& reached) -> Result<decltype(work())> {
+  const auto where = [&](const std::optional<jinja::Position>& at) { return at ? place(*at) : "chat template"; };
   try {
     return work();
   } catch (const jinja::Failure& failure) {
-    return std::unexpected(Error{failure.code, failure.message, failure.at ? place(*failure.at) : where});
+    return std::unexpected(Error{failure.code, failure.message, where(failure.at ? failure.at : reached)});
   } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, where, "no memory left for the chat template");
+    return fail(ErrorCode::out_of_memory, where(reached), "no memory left for the chat template");
   } catch (const std::exception& error) {
-    return fail(ErrorCode::internal, where, "the template engine failed: {}", error.what());
+    return fail(ErrorCode::internal, where(reached), "the template engine failed: {}", error.what());
   }
 }
 
@@ -44,8 +45,8 @@ class ParsedTemplate final : public ChatTemplate {
 
   Result<SpanText> render(const TemplateInputs& inputs) const override {
     CERA_CHECK(check(inputs));
-    std::string where = "chat template";
-    return guarded([&] { return run(inputs, where); }, where);
+    std::optional<jinja::Position> reached;
+    return guarded([&] { return run(inputs, reached); }, reached);
   }
 
  private:
@@ -64,15 +65,15 @@ class ParsedTemplate final : public ChatTemplate {
     return {};
   }
 
-  SpanText run(const TemplateInputs& inputs, std::string& where) const {
+  SpanText run(const TemplateInputs& inputs, std::optional<jinja::Position>& reached) const {
     jinja::Runtime runtime(limits_.max_steps, limits_.max_memory_bytes, limits_.max_output_bytes, limits_.max_depth);
     runtime.now_unix_s = inputs.now_unix_s;
     jinja::Evaluator evaluator(tree_, runtime, limits_.max_depth * kEvaluationLevelsPerDepth, variables(inputs));
     struct Report {
       const jinja::Evaluator& evaluator;
-      std::string& where;
-      ~Report() { where = place(evaluator.position()); }
-    } const report{evaluator, where};
+      std::optional<jinja::Position>& reached;
+      ~Report() { reached = evaluator.position(); }
+    } const report{evaluator, reached};
     return evaluator.run();
   }
 
@@ -115,7 +116,7 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::parse(std::string sour
     jinja::Template tree = jinja::parse(source, limits.max_depth);
     return std::make_shared<const ParsedTemplate>(std::move(source), std::move(tree), limits);
   };
-  return guarded(parse_source, "chat template");
+  return guarded(parse_source, std::nullopt);
 }
 
 }  // namespace cera::text

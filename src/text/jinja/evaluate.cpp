@@ -251,7 +251,10 @@ Evaluator::Flow Evaluator::on(const ScopeStatement& statement) {
 }
 
 void Evaluator::assign(const Target& target, Value value, Frame& frame) {
-  if (!target.unpacks && target.attribute.empty()) return frame.set(target.name, std::move(value));
+  if (!target.unpacks && target.attribute.empty()) {
+    runtime_.meter.step(frame.variables.size() / 16);
+    return frame.set(target.name, std::move(value));
+  }
   if (!target.unpacks) {
     auto* ns = lookup(target.name).object_as<Namespace>();
     position_ = target.at;
@@ -259,6 +262,7 @@ void Evaluator::assign(const Target& target, Value value, Frame& frame) {
     if (target.attribute.starts_with('_')) {
       raise("a namespace cannot store '{}': the name starts with '_'", target.attribute);
     }
+    runtime_.meter.step(ns->size() / 16);
     return ns->set(target.attribute, std::move(value));
   }
   const std::vector<Value> items = runtime_.items(value);
@@ -303,7 +307,9 @@ void Evaluator::bind_parameters(const MacroCode& macro, const Arguments& argumen
   }
   if (macro.uses_kwargs) {
     Runtime::Entries entries;
-    for (auto& [name, value] : keywords) entries.emplace_back(runtime_.text(name), std::move(value));
+    for (auto& [name, value] : keywords) {
+      entries.emplace_back(runtime_.text(name, arguments.keyword_origin), std::move(value));
+    }
     frame_->set(tree_.kwargs, runtime_.dict(std::move(entries)));
   } else if (!keywords.empty()) {
     raise("macro '{}' takes no keyword argument '{}'", macro.name, keywords[0].first);
@@ -344,7 +350,8 @@ std::vector<Value> Evaluator::evaluate_all(const std::vector<ExprPtr>& exprs) {
 }
 
 Arguments Evaluator::evaluate(const CallArguments& arguments) {
-  Arguments values{evaluate_all(arguments.positional), {}};
+  Arguments values;
+  values.positional = evaluate_all(arguments.positional);
   for (const auto& [name, expr] : arguments.keywords) values.keywords.emplace_back(name, evaluate(expr));
   if (arguments.more_positional) {
     for (Value& value : runtime_.items(evaluate(arguments.more_positional))) {
@@ -356,6 +363,10 @@ Arguments Evaluator::evaluate(const CallArguments& arguments) {
     if (!more.is_dict()) raise("the argument after ** must be a mapping, not '{}'", type_name(more));
     for (const auto& [key, value] : more.dict().entries) {
       if (!key.is_string()) raise("keywords must be strings");
+      runtime_.meter.step(1 + values.keywords.size() / 16);
+      for (const SpanText::Run& run : key.string().text.runs()) {
+        if (run.origin == Origin::content) values.keyword_origin = Origin::content;
+      }
       for (const auto& [name, known] : values.keywords) {
         if (name == key.str()) raise("the argument '{}' is given twice", name);
       }
@@ -367,6 +378,7 @@ Arguments Evaluator::evaluate(const CallArguments& arguments) {
 
 Value Evaluator::lookup(NameId name) const {
   for (const Frame* frame = frame_.get(); frame; frame = frame->outer.get()) {
+    runtime_.meter.step(frame->variables.size() / 16);
     for (const auto& [known, value] : frame->variables) {
       if (known == name) return value;
     }

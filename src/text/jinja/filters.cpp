@@ -515,6 +515,7 @@ Value truncate(Runtime& runtime, const Bound& args) {  // | length killwords end
 
 Value wordcount(Runtime& runtime, const Bound& args) {
   const Value text = subject_text(runtime, args);
+  runtime.meter.step(text.string().ascii ? 1 : text.str().size());
   runtime.meter.work(text.str().size());
   int64_t n = 0;
   bool inside = false;
@@ -569,7 +570,9 @@ Value format(Runtime& runtime, const Bound& args) {
   Value values = runtime.tuple(raw.positional);
   if (!raw.keywords.empty()) {
     Runtime::Entries entries;
-    for (const auto& [key, value] : raw.keywords) entries.emplace_back(runtime.text(key), value);
+    for (const auto& [key, value] : raw.keywords) {
+      entries.emplace_back(runtime.text(key, raw.keyword_origin), value);
+    }
     values = runtime.dict(std::move(entries));
   }
   return runtime.percent_format(subject_text(runtime, args), values);

@@ -40,7 +40,9 @@ Runtime::Entries entries(Runtime& runtime, const Bound& args) {
       runtime.set(made, pair[0], pair[1]);
     }
   }
-  for (const auto& [key, value] : raw.keywords) runtime.set(made, runtime.text(key), value);
+  for (const auto& [key, value] : raw.keywords) {
+    runtime.set(made, runtime.text(key, raw.keyword_origin), value);
+  }
   return made;
 }
 

@@ -177,7 +177,7 @@ Value remove_affix(Runtime& runtime, const Bound& args) {  // affix
 template <bool (*property)(char32_t), bool of_empty>
 Value all_are(Runtime& runtime, const Bound& args) {
   const std::string& text = self(args).text.str();
-  runtime.meter.work(text.size());
+  runtime.meter.step(self(args).ascii ? 1 + text.size() / 64 : text.size());
   for (size_t at = 0; at < text.size();) {
     const unicode::CodePoint c = unicode::decode(text, at);
     if (!property(c.value)) return Value::boolean(false);

@@ -9,6 +9,7 @@
 namespace cera::text::jinja {
 namespace {
 
+constexpr size_t kBlockBytes = 4096;
 constexpr std::string_view kSymbols[] = {"+", "-", "*", "/", "//", "%", "**"};
 
 [[noreturn]] void unsupported(BinaryOp op, const Value& left, const Value& right) {
@@ -108,7 +109,13 @@ Value repeat(Runtime& runtime, const Value& what, int64_t times) {
     if (!total || *total > runtime.meter.max_text_bytes) {
       raise("the text grows beyond {} bytes", runtime.meter.max_text_bytes);
     }
-    for (uint64_t i = 0; i < n && !string.text.empty(); ++i) out.append(string.text);
+    SpanText block = string.text;  // several copies at once, where one is short
+    uint64_t n_block = 1;
+    for (; n_block * 2 <= n && block.size() * 2 <= kBlockBytes; n_block *= 2) block.append(SpanText(block));
+    if (!block.empty()) {
+      for (uint64_t i = 0; i < n / n_block; ++i) out.append(block);
+      out.append(block, 0, n % n_block * string.text.size());
+    }
     return std::move(out).finish(string.markup);
   }
   const Sequence& sequence = *what.sequence();

@@ -13,6 +13,8 @@ namespace {
 
 using Type = Token::Type;
 
+constexpr size_t kMaxKeywords = 1000;
+
 enum Level { kOr = 1, kAnd, kNot, kCompare, kAdd, kConcat, kMultiply, kPower, kUnary };
 
 struct Operator {
@@ -391,11 +393,11 @@ class Parser {
   }
 
   ExprPtr parse_conditional() {
-    const Nested nested(*this);
     const Position at = peek().at;
     const size_t n_unknown = unknown_.size();
     ExprPtr then = parse_binary(kOr);
     while (skip_name("if")) {
+      const Nested nested(*this);
       ExprPtr test = parse_binary(kOr);
       ExprPtr otherwise = skip_name("else") ? parse_conditional() : nullptr;
       unknown_.resize(n_unknown, Failure{});  // only an error if it is reached
@@ -677,6 +679,7 @@ class Parser {
   void add_keyword(CallArguments& arguments) {
     const Token& name = next();
     next();
+    if (arguments.keywords.size() >= kMaxKeywords) raise_at(name.at, "a call has too many keyword arguments");
     for (const auto& [key, value] : arguments.keywords) {
       if (key == name.text) raise_at(name.at, "the argument '{}' is given twice", key);
     }

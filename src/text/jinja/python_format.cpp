@@ -22,8 +22,9 @@ void append_escaped_char(std::string& out, char32_t c) {
   out += fmt::format(fmt::runtime(format), uint32_t(c));
 }
 
-void append_repr_text(TextBuilder& out, const String& string) {
+void append_repr_text(Meter& meter, TextBuilder& out, const String& string) {
   const std::string& text = string.text.str();
+  meter.step(string.ascii ? 1 : text.size());  // looking up whether to escape is a step's work
   const bool single = text.find('\'') == std::string::npos || text.find('"') != std::string::npos;
   const std::string_view quote = single ? "'" : "\"";
   if (string.markup) out.append("Markup(");
@@ -81,6 +82,7 @@ struct Spec {
   std::optional<int64_t> precision;
   char type = 0;
   bool plain = true;  // nothing was asked for
+  Origin origin = Origin::template_text;  // of the format string around it, and so of the padding
 };
 
 int64_t read_number(std::string_view text, size_t& at) {
@@ -101,9 +103,9 @@ void append_padded(TextBuilder& out, const Spec& spec, const SpanText& body, cha
   const std::string& text = body.str();
   const size_t head = align == '=' && !text.empty() && (text[0] == '-' || text[0] == '+' || text[0] == ' ');
   out.append(body, 0, head);
-  for (int64_t i = 0; i < before; ++i) out.append(spec.fill);
+  for (int64_t i = 0; i < before; ++i) out.append(spec.fill, spec.origin);
   out.append(body, head, text.size() - head);
-  for (int64_t i = before; i < missing; ++i) out.append(spec.fill);
+  for (int64_t i = before; i < missing; ++i) out.append(spec.fill, spec.origin);
 }
 
 void append_text(TextBuilder& out, const Spec& spec, const SpanText& text) {
@@ -236,17 +238,26 @@ class BraceFormatter {
       if (text_[brace] == '}') raise("single '}}' encountered in a format string");
       const size_t end = text_.find('}', brace);
       if (end == std::string::npos) raise("single '{{' encountered in a format string");
-      append_field(out, std::string_view(text_).substr(brace + 1, end - brace - 1), markup);
+      append_field(out, std::string_view(text_).substr(brace + 1, end - brace - 1), origin(brace, end), markup);
       at = end + 1;
     }
     return std::move(out).finish(markup);
   }
 
  private:
-  void append_field(TextBuilder& out, std::string_view field, bool markup) {
+  /// Content if any byte from begin to end is.
+  Origin origin(size_t begin, size_t end) const {
+    for (size_t i = begin; i <= end; ++i) {
+      if (format_.origin_at(i) == Origin::content) return Origin::content;
+    }
+    return Origin::template_text;
+  }
+
+  void append_field(TextBuilder& out, std::string_view field, Origin origin, bool markup) {
     if (field.find('{') != std::string_view::npos) raise("nested format fields are not supported");
     const size_t colon = std::min(field.find(':'), field.size());
-    const Spec spec = read_brace_spec(field.substr(std::min(colon + 1, field.size())));
+    Spec spec = read_brace_spec(field.substr(std::min(colon + 1, field.size())));
+    spec.origin = origin;
     field = field.substr(0, colon);
     char conversion = 0;
     if (const size_t mark = field.find('!'); mark != std::string_view::npos) {
@@ -350,6 +361,7 @@ class PercentFormatter {
       at = end + 1;
     }
     Spec spec;
+    spec.origin = format_.text.origin_at(at - 1);
     bool zero = false;
     for (; at < text_.size() && one_of(text_[at], "-+ #0"); ++at) {
       if (text_[at] == '-') spec.align = '<';
@@ -362,7 +374,7 @@ class PercentFormatter {
     if (at < text_.size() && text_[at] == '.') spec.precision = read_number(text_, ++at);
     if (at == text_.size()) raise("incomplete format");
     spec.type = text_[at++];
-    if (spec.type == '%') return out.append("%");
+    if (spec.type == '%') return out.append("%", spec.origin);
     const Value value = keyed ? *keyed : next();
     if (zero && !spec.align && value.is_number()) spec.fill = "0", spec.align = '=';
     if (!spec.align) spec.align = '>';
@@ -446,7 +458,7 @@ void Runtime::append_repr(TextBuilder& out, const Value& value, uint32_t depth) 
     case Value::Kind::integer: return out.append(fmt::to_string(value.as_integer()));
     case Value::Kind::big_integer: return out.append(fmt::to_string(value.as_big_integer()));
     case Value::Kind::real: return out.append(float_repr(value.as_real()));
-    case Value::Kind::string: return append_repr_text(out, value.string());
+    case Value::Kind::string: return append_repr_text(meter, out, value.string());
     case Value::Kind::sequence: return append_repr_sequence(*this, out, *value.sequence(), depth);
     case Value::Kind::object: {
       // It may show anything that it holds, so it counts as content.

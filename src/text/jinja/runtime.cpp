@@ -167,6 +167,7 @@ Value Runtime::iterator(std::vector<Value> items) {
 
 Value Runtime::make_namespace(const Entries& entries) {
   meter.take(2 * kObjectBytes + entries.size() * sizeof(Entries::value_type));  // until the end
+  meter.step(1 + entries.size() * entries.size() / 16);
   auto made = std::make_shared<Namespace>();
   for (const auto& [key, value] : entries) {
     if (!key.is_string()) raise("namespace() keywords must be strings");

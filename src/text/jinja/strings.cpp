@@ -15,6 +15,7 @@ constexpr char32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2, kDottedI = 0x130;
 template <class Write>
 Value rewrite(Runtime& runtime, const String& string, bool markup, Write write) {
   const std::string& text = string.text.str();
+  runtime.meter.step(string.ascii ? 1 : text.size());  // looking up a letter is a step's work
   TextBuilder out(runtime.meter);
   size_t at = 0;
   for (const SpanText::Run& run : string.text.runs()) {

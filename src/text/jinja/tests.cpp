@@ -68,6 +68,7 @@ template <bool upper>
 Value has_case(Runtime& runtime, const Bound& args) {
   const Value shown = runtime.to_string(args.subject());
   const std::string& text = shown.str();
+  runtime.meter.step(shown.string().ascii ? 1 + text.size() / 64 : text.size());
   bool cased = false;
   for (size_t at = 0; at < text.size();) {
     const unicode::CodePoint c = unicode::decode(text, at);

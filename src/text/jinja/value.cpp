@@ -57,7 +57,8 @@ Value Object::call(Runtime&, const Arguments&) { raise("'{}' object is not calla
 
 std::string Object::repr(Runtime&, uint32_t) { return fmt::format("<{} object>", type_name()); }
 
-Value Namespace::attribute(Runtime&, std::string_view name) {
+Value Namespace::attribute(Runtime& runtime, std::string_view name) {
+  runtime.meter.step(1 + attributes_.size() / 16);
   for (const auto& [key, value] : attributes_) {
     if (key == name) return value;
   }

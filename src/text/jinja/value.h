@@ -119,6 +119,7 @@ struct Dict {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
+  Origin keyword_origin = Origin::template_text;  // content when any of the names came with **values
 };
 
 /// Anything that is neither data nor undefined: functions, macros, methods, loops, namespaces, iterators.
@@ -165,6 +166,7 @@ class Namespace final : public Object {
   Value attribute(Runtime&, std::string_view name) override;
   std::string repr(Runtime&, uint32_t depth) override;
   void set(std::string_view name, Value value);
+  size_t size() const { return attributes_.size(); }
   void clear() { attributes_.clear(); }
 
  private:
