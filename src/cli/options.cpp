@@ -40,7 +40,8 @@ ModelOptions::ModelOptions(CLI::App& app) {
   const std::map<std::string, KvType> kv_types = {{"f16", KvType::f16}, {"f32", KvType::f32}};
   app.add_option("--kv-type", engine_.kv_type, "Type of stored keys and values: f16 (default) or f32")
       ->transform(CLI::CheckedTransformer(kv_types, CLI::ignore_case).description(""));
-  app.add_flag("!--no-mmap", engine_.use_mmap, "Read the file into memory instead of mapping it");
+  app.add_flag_callback("--no-mmap", [this] { engine_.use_mmap = false; },
+                        "Read the file into memory instead of mapping it");
   app.add_option("--pre-tokenizer", engine_.pre_tokenizer, "Use this pre-tokenizer, whatever the file says");
 }
 
@@ -57,7 +58,16 @@ SamplingOptions::SamplingOptions(CLI::App& app) {
   number("--presence-penalty", options_.presence_penalty, "Subtracted when a token has occurred");
   number("--penalty-window", options_.penalty_window, "Tokens that penalties look back; 0 is all");
   app.add_option("--logit-bias", biases_, "TOKEN_ID=BIAS, repeatable")->allow_extra_args(false);
-  app.add_option("--seed", options_.seed, "Of the random numbers (default: a fresh one, printed)");
+  // CLI11 would read -1 as the largest number, and cut larger ones down to it.
+  const auto fits = [](const std::string& text) {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size()
+               ? std::string()
+               : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
+  };
+  app.add_option("--seed", options_.seed, "Of the random numbers (default: a fresh one, printed)")
+      ->check(CLI::Validator(fits, ""));
 }
 
 Result<SamplerOptions> SamplingOptions::get() const {

@@ -16,6 +16,8 @@ namespace cera::cli {
 class ModelOptions {
  public:
   explicit ModelOptions(CLI::App& app);
+  ModelOptions(const ModelOptions&) = delete;  // the app points into it
+  ModelOptions& operator=(const ModelOptions&) = delete;
   const std::string& path() const { return engine_.model_path; }
   const EngineOptions& engine() const { return engine_; }
 

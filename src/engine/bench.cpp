@@ -67,12 +67,15 @@ Result<Bed> make_bed(Engine& engine, const BenchOptions& options) {
   return Bed{std::move(base), random_tokens(*engine.tokenizer(), options.prompt_tokens, 2)};
 }
 
-/// "linear blk.3.ffn_down Q6_K" without the number of the block, to add up over layers.
-std::string without_layer(const std::string& name) {
-  const size_t at = name.find("blk.");
-  if (at == std::string::npos) return name;
-  const size_t dot = name.find('.', at + 4);
-  return dot == std::string::npos ? name : name.substr(0, at) + name.substr(dot + 1);
+/// "linear blk.3.ffn_down.weight Q6_K" without the number of the block, to add up over layers.
+std::string without_layer(std::string name) {
+  constexpr std::string_view kBlock = "blk.";
+  for (size_t at = name.find(kBlock); at != std::string::npos; at = name.find(kBlock, at)) {
+    const size_t dot = name.find('.', at + kBlock.size());
+    if (dot == std::string::npos) break;
+    name.erase(at, dot + 1 - at);
+  }
+  return name;
 }
 
 class OpTimes {

@@ -19,7 +19,7 @@ struct BenchOptions {
   uint32_t runs = 5;
   uint32_t warmup = 1;
   const std::atomic<bool>* cancel = nullptr;
-  std::function<void(uint32_t done, uint32_t all)> progress;
+  std::function<void(uint32_t done, uint32_t all)> progress = {};
 };
 
 struct Percentiles {

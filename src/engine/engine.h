@@ -24,7 +24,7 @@ inline constexpr uint32_t kDefaultContextSize = 4096;
 inline constexpr uint32_t kMinContextSize = 8;
 
 struct EngineOptions {
-  std::string model_path;
+  std::string model_path = {};
   std::string device = "auto";     // auto | cpu; gpu[:N|:NAME] is refused, this build has none
   uint32_t n_threads = 0;          // 0: choose_threads decides
   uint32_t context_size = 0;       // 0: kDefaultContextSize, or less if the model was trained for less
@@ -33,8 +33,8 @@ struct EngineOptions {
   uint32_t max_outputs = 1;
   KvType kv_type = KvType::f16;
   bool use_mmap = true;
-  std::optional<std::string> pre_tokenizer;  // overrides tokenizer.ggml.pre
-  std::optional<std::string> chat_template;  // Jinja source; overrides tokenizer.chat_template
+  std::optional<std::string> pre_tokenizer = {};  // overrides tokenizer.ggml.pre
+  std::optional<std::string> chat_template = {};  // Jinja source; overrides tokenizer.chat_template
 };
 
 /// Token ids of a prompt.

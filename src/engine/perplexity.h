@@ -40,10 +40,10 @@ struct PerplexityResult {
 
 struct PerplexityOptions {
   const LogitsFile* reference = nullptr;
-  std::string save_path;  // empty: do not save
-  uint32_t max_chunks = 0;  // 0: all
+  std::string save_path = {};  // empty: do not save
+  uint32_t max_chunks = 0;     // 0: all
   const std::atomic<bool>* cancel = nullptr;
-  std::function<void(uint32_t done, uint32_t all, double perplexity)> progress;  // after each chunk
+  std::function<void(uint32_t done, uint32_t all, double perplexity)> progress = {};  // after each chunk
 };
 
 /// Rows with logits per step: bounds the memory to this many times the vocabulary.
