@@ -35,6 +35,7 @@ double fma_roof() {
   const double start = cpu_seconds();
   constexpr int n = 4'000'000;
   for (int k = 0; k < n; ++k) {
+#pragma GCC unroll 12
     for (int i = 0; i < 12; ++i) sum[i] = _mm256_fmadd_ps(sum[i], a, b);
   }
   const double time = cpu_seconds() - start;
@@ -50,6 +51,7 @@ double read_roof() {
   __m256 sum[4] = {};
   const double start = cpu_seconds();
   for (size_t i = 0; i < block.size(); i += 32) {
+#pragma GCC unroll 4
     for (size_t j = 0; j < 4; ++j) {
       sum[j] = _mm256_add_ps(sum[j], _mm256_loadu_ps(block.data() + i + 8 * j));
     }

@@ -11,6 +11,8 @@
 #include "backends/cpu/x86/math_avx2.h"
 
 #define CERA_INLINE inline __attribute__((always_inline))
+// Loops over the registers of a tile: rolled, they would keep the tile in memory.
+#define CERA_UNROLL _Pragma("GCC unroll 8")
 
 namespace cera::cpu::avx2 {
 namespace {
@@ -36,9 +38,12 @@ struct Tile {
         _mm_prefetch(reinterpret_cast<const char*>(b) + ahead + byte, _MM_HINT_T0);
       }
       __m256 wide[Vectors];
+      CERA_UNROLL
       for (uint32_t j = 0; j < Vectors; ++j) wide[j] = load8(b + 8 * j);
+      CERA_UNROLL
       for (uint32_t r = 0; r < Rows; ++r) {
         const __m256 x = _mm256_broadcast_ss(a + r * a_stride + i);
+        CERA_UNROLL
         for (uint32_t j = 0; j < Vectors; ++j) c[r][j] = _mm256_fmadd_ps(x, wide[j], c[r][j]);
       }
     }
@@ -57,7 +62,9 @@ void scores_tile(const float* q, uint32_t head_dim, float scale, const T* k, ptr
                  float* s) {
   Tile<Rows, Vectors> tile = {};
   tile.multiply(q, head_dim, k, kPageCells, ahead, head_dim);
+  CERA_UNROLL
   for (uint32_t r = 0; r < Rows; ++r) {
+    CERA_UNROLL
     for (uint32_t j = 0; j < Vectors; ++j) {
       _mm256_storeu_ps(s + r * kSpanCells + 8 * j,
                        _mm256_mul_ps(tile.c[r][j], _mm256_set1_ps(scale)));
@@ -69,11 +76,15 @@ template <uint32_t Rows, uint32_t Vectors, class T>
 void weigh_tile(const float* e, const T* v, ptrdiff_t ahead, uint32_t n_cells, uint32_t head_dim,
                 float* o) {
   Tile<Rows, Vectors> tile;
+  CERA_UNROLL
   for (uint32_t r = 0; r < Rows; ++r) {
+    CERA_UNROLL
     for (uint32_t j = 0; j < Vectors; ++j) tile.c[r][j] = load8(o + r * head_dim + 8 * j);
   }
   tile.multiply(e, kSpanCells, v, head_dim, ahead, n_cells);
+  CERA_UNROLL
   for (uint32_t r = 0; r < Rows; ++r) {
+    CERA_UNROLL
     for (uint32_t j = 0; j < Vectors; ++j) {
       _mm256_storeu_ps(o + r * head_dim + 8 * j, tile.c[r][j]);
     }
