@@ -296,6 +296,17 @@ TEST_P(LinearOfType, NonFiniteScalesOfAWeightRowStayThere) {
   }
 }
 
+TEST_P(LinearOfType, AnInfiniteScaleAtTheEndOfARow) {
+  // The kernels read blocks past a row's end as copies of the last one: an infinity there must not count twice.
+  const TypeInfo& info = type_info(GetParam());
+  if (info.block_size == 1) GTEST_SKIP() << "no scales";
+  auto list = matrices({GetParam()}, {3}, 5 * info.block_size);
+  const uint16_t infinite = 0x7c00;
+  std::byte* last = list[0].row(1) + 4 * info.block_bytes;
+  std::memcpy(last + (GetParam() == TensorType::q6_k ? 208 : 0), &infinite, sizeof infinite);
+  check(Case(std::move(list), false, {}, 5), {1, 4});
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, LinearOfType, testing::ValuesIn(types()),
                          [](const auto& p) { return std::string(type_info(p.param).name); });
 

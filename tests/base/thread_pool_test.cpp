@@ -72,6 +72,19 @@ TEST(ThreadPool, WakesSleepingWorkers) {
   }
 }
 
+TEST(ThreadPool, ACallerThatFellAsleepIsWoken) {
+  ThreadPool pool(2);
+  std::atomic<int> arrived{0}, finished{0};
+  pool.run(2, [&](uint32_t, uint32_t worker) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+    // Longer than the caller spins for it.
+    if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++finished;
+  });
+  EXPECT_EQ(finished, 2);
+}
+
 TEST(ThreadPool, CallersTakeTurns) {
   ThreadPool pool(2);
   std::atomic<int> regions{0};
