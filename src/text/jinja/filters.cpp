@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "text/jinja/builtins.h"
+#include "text/jinja/merge_sort.h"
 #include "text/jinja/strings.h"
 #include "text/jinja/unicode.h"
 
@@ -80,7 +81,7 @@ bool before(Runtime& runtime, const std::vector<Value>& a, const std::vector<Val
 }
 
 std::vector<Value> sorted(Runtime& runtime, std::vector<Sortable> rows, bool reverse) {
-  std::stable_sort(rows.begin(), rows.end(), [&](const Sortable& a, const Sortable& b) {
+  merge_sort(rows, [&](const Sortable& a, const Sortable& b) {
     return reverse ? before(runtime, b.keys, a.keys) : before(runtime, a.keys, b.keys);
   });
   std::vector<Value> values;

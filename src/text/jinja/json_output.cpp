@@ -1,9 +1,9 @@
 // json.dumps, with the origin of every byte: punctuation and numbers belong to the template, the inside of a
 // string to whoever wrote the string.
 
-#include <algorithm>
 #include <cmath>
 
+#include "text/jinja/merge_sort.h"
 #include "text/jinja/runtime.h"
 #include "text/jinja/unicode.h"
 
@@ -74,7 +74,7 @@ class JsonWriter {
     account.take(dict.entries.size() * sizeof entries[0]);
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (options_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [&](const auto* a, const auto* b) {
+      merge_sort(entries, [&](const auto* a, const auto* b) {
         return runtime_.compare(CompareOp::less, a->first, b->first);
       });
     }

@@ -342,7 +342,9 @@ class PercentFormatter {
       at = percent + 1;
       append_conversion(out, at);
     }
-    const bool all_used = tuple_ ? next_ == tuple_->items.size() : next_ == 1 || arguments_.is_dict();
+    // Python takes anything with [] but a tuple or str for a mapping, which need not be used up.
+    const bool mapping = arguments_.is_dict() || arguments_.sequence() || arguments_.is_undefined();
+    const bool all_used = tuple_ ? next_ == tuple_->items.size() : next_ == 1 || mapping;
     if (!all_used) raise("not all arguments converted during string formatting");
     return std::move(out).finish(format_.markup);
   }
