@@ -180,21 +180,26 @@ void Sampler::cut_top_p() {
   const double wanted = double(options_.top_p) * total;
   // All that weigh less than this are together lighter than (1 - top_p): the run ends before them.
   const float least = (1 - options_.top_p) / float(candidates_.size());
-  const auto end = std::partition(candidates_.begin(), candidates_.end(),
-                                  [&](const Candidate& c) { return c.weight >= least; });
-  candidates_.erase(end, candidates_.end());
-  // The next best comes off the front of a heap, so that only the run that is kept gets sorted.
-  const auto worse = [](const Candidate& a, const Candidate& b) { return better(b, a); };
-  std::make_heap(candidates_.begin(), candidates_.end(), worse);
-  double sum = 0;
-  auto heap_end = candidates_.end();
-  do {
-    std::pop_heap(candidates_.begin(), heap_end, worse);
-    sum += double((--heap_end)->weight);
-  } while (sum < wanted && heap_end != candidates_.begin());
-  // What was popped stands at the back, the best last.
-  candidates_.erase(candidates_.begin(), heap_end);
-  std::reverse(candidates_.begin(), candidates_.end());
+  scratch_.clear();
+  for (const Candidate& c : candidates_)
+    if (c.weight >= least) scratch_.push_back(c);
+  // Halves the range in which the run ends until one is left; nothing gets sorted.
+  double sum = 0;  // of those before `first`
+  auto first = scratch_.begin(), last = scratch_.end();
+  while (last - first > 1) {
+    const auto middle = first + (last - first) / 2;
+    std::nth_element(first, middle, last, better);
+    double part = 0;
+    for (auto c = first; c != middle; ++c) part += double(c->weight);
+    if (sum + part >= wanted) {
+      last = middle;
+    } else {
+      sum += part;
+      first = middle;
+    }
+  }
+  // Their order stays that of select(), so that a draw does not depend on the library's algorithms.
+  std::erase_if(candidates_, [&](const Candidate& c) { return better(*first, c); });
 }
 
 void Sampler::cut_min_p() {

@@ -81,7 +81,7 @@ class Sampler {
   std::vector<float> edited_;          // [vocab], only with bias or penalties
   std::vector<uint32_t> counts_;       // [vocab], zero between calls
   std::vector<text::TokenId> counted_;  // ids with a count
-  std::vector<Candidate> candidates_;
+  std::vector<Candidate> candidates_, scratch_;
 };
 
 }  // namespace cera
