@@ -10,10 +10,6 @@ namespace cera::cpu {
 struct ElementwiseKernels {
   /// math::rms_norm. x and y may be the same.
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, uint32_t n);
-  /// y[i] = math::silu(x[i]). x and y may be the same.
-  void (*silu)(const float* x, float* y, uint32_t n);
-  /// y[i] = math::silu(gate[i]) * up[i]. Any may be the same.
-  void (*silu_times)(const float* gate, const float* up, float* y, uint32_t n);
 };
 
 const ElementwiseKernels& elementwise_kernels(CpuTier tier);

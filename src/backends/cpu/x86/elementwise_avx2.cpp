@@ -36,30 +36,21 @@ void rms_norm(const float* x, const float* gain, float eps, float* y, uint32_t n
   });
 }
 
-void silu(const float* x, float* y, uint32_t n) {
-  for_blocks(n, [&](uint32_t i, __m256i mask) {
-    _mm256_maskstore_ps(y + i, mask, silu8(_mm256_maskload_ps(x + i, mask)));
-  });
-}
-
-void silu_times(const float* gate, const float* up, float* y, uint32_t n) {
-  for_blocks(n, [&](uint32_t i, __m256i mask) {
-    const __m256 g = silu8(_mm256_maskload_ps(gate + i, mask));
-    _mm256_maskstore_ps(y + i, mask, _mm256_mul_ps(g, _mm256_maskload_ps(up + i, mask)));
-  });
-}
-
-constexpr ElementwiseKernels kKernels = {rms_norm, silu, silu_times};
+constexpr ElementwiseKernels kKernels = {rms_norm};
 
 }  // namespace
 
-const ElementwiseKernels* elementwise_kernels() { return &kKernels; }
+const ElementwiseKernels* elementwise_kernels() {
+  return &kKernels;
+}
 
 }  // namespace cera::cpu::avx2
 
 #include "backends/cpu/x86/avx2_end.h"
 #else
 namespace cera::cpu::avx2 {
-const ElementwiseKernels* elementwise_kernels() { return nullptr; }
+const ElementwiseKernels* elementwise_kernels() {
+  return nullptr;
+}
 }  // namespace cera::cpu::avx2
 #endif
