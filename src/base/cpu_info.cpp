@@ -225,8 +225,10 @@ std::vector<Feature> detect_features() {
       {"f16c", ymm && bit(one.c, 29)},
       {"avx_vnni", ymm && bit(seven_one.a, 4)},
       {"avx512f", zmm && bit(seven.b, 16)},
+      {"avx512dq", zmm && bit(seven.b, 17)},
       {"avx512bw", zmm && bit(seven.b, 30)},
       {"avx512vl", zmm && bit(seven.b, 31)},
+      {"avx512_vbmi", zmm && bit(seven.c, 1)},
       {"avx512_vnni", zmm && bit(seven.c, 11)},
       {"avx512_bf16", zmm && bit(seven_one.a, 5)},
   };
@@ -236,11 +238,16 @@ std::vector<Feature> detect_features() { return {}; }
 #endif
 
 CpuTier tier_of(const std::vector<Feature>& features) {
-  const auto has = [&](std::string_view name) {
-    return std::any_of(features.begin(), features.end(),
-                       [&](const Feature& f) { return f.name == name && f.present; });
+  const auto has = [&](std::initializer_list<std::string_view> names) {
+    return std::all_of(names.begin(), names.end(), [&](std::string_view name) {
+      return std::any_of(features.begin(), features.end(),
+                         [&](const Feature& f) { return f.name == name && f.present; });
+    });
   };
-  return has("avx2") && has("fma") && has("f16c") ? CpuTier::avx2 : CpuTier::scalar;
+  if (!has({"avx2", "fma", "f16c"})) return CpuTier::scalar;
+  return has({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512_vbmi", "avx512_vnni"})
+             ? CpuTier::avx512
+             : CpuTier::avx2;
 }
 
 }  // namespace
@@ -249,6 +256,7 @@ std::string_view tier_name(CpuTier tier) {
   switch (tier) {
     case CpuTier::scalar: return "scalar";
     case CpuTier::avx2: return "avx2";
+    case CpuTier::avx512: return "avx512";
   }
   return "unknown";
 }
@@ -278,7 +286,7 @@ CpuInfo read_cpu_info(const std::string& root_folder) {
 Result<CpuTier> choose_tier(const CpuInfo& info, const char* environment_value) {
   if (environment_value == nullptr || *environment_value == '\0') return info.best_tier;
   const std::string_view wanted = environment_value;
-  for (const CpuTier tier : {CpuTier::scalar, CpuTier::avx2}) {
+  for (const CpuTier tier : {CpuTier::scalar, CpuTier::avx2, CpuTier::avx512}) {
     if (wanted != tier_name(tier)) continue;
     if (tier > info.best_tier)
       return fail(ErrorCode::unsupported, "CERA_CPU_TIER",
@@ -287,7 +295,7 @@ Result<CpuTier> choose_tier(const CpuInfo& info, const char* environment_value) 
     return tier;
   }
   return fail(ErrorCode::invalid_argument, "CERA_CPU_TIER",
-              "unknown tier '{}'; use scalar or avx2, or unset it", wanted);
+              "unknown tier '{}'; use scalar, avx2 or avx512, or unset it", wanted);
 }
 
 ThreadChoice choose_threads(const CpuInfo& info, uint32_t requested) {

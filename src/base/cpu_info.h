@@ -9,8 +9,10 @@
 
 namespace cera {
 
-/// Instruction-set tiers of the CPU backend, in rising order. `scalar` is always there.
-enum class CpuTier : uint8_t { scalar, avx2 };
+/// Instruction-set tiers of the CPU backend, in rising order; each contains those below it. `scalar` is always
+/// there; `avx2` means AVX2, FMA and F16C; `avx512` means AVX-512 F, DQ, BW, VL, VBMI
+/// and VNNI (Ice Lake, Zen 4 and later).
+enum class CpuTier : uint8_t { scalar, avx2, avx512 };
 
 std::string_view tier_name(CpuTier tier);
 
@@ -27,7 +29,7 @@ struct CpuInfo {
 /// Reads the system. `root` is "/" except in tests, which fake /proc and /sys under a folder.
 CpuInfo read_cpu_info(const std::string& root = "/");
 
-/// The tier to run: the best one, lowered by CERA_CPU_TIER (scalar|avx2). A value that is unknown, or above
+/// The tier to run: the best one, lowered by CERA_CPU_TIER (scalar|avx2|avx512). A value that is unknown, or above
 /// what the machine has, is an error that says so.
 Result<CpuTier> choose_tier(const CpuInfo& info, const char* environment_value);
 

@@ -20,8 +20,11 @@ namespace {
 constexpr BufferId in_id = 0, out_id = 1;
 
 std::vector<CpuTier> tiers() {
-  if (read_cpu_info().best_tier == CpuTier::scalar) return {CpuTier::scalar};
-  return {CpuTier::scalar, CpuTier::avx2};
+  std::vector<CpuTier> list;
+  const CpuTier best = read_cpu_info().best_tier;
+  for (const CpuTier tier : {CpuTier::scalar, CpuTier::avx2, CpuTier::avx512})
+    if (tier <= best) list.push_back(tier);
+  return list;
 }
 
 std::vector<TensorType> types() {

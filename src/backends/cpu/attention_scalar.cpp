@@ -67,7 +67,7 @@ constexpr AttentionKernels kScalar = {scores<T>, softmax, weigh<T>, merge, "scal
 }  // namespace
 
 const AttentionKernels& attention_kernels(CpuTier tier, KvType type, uint32_t head_dim) {
-  if (tier == CpuTier::avx2 && head_dim % 8 == 0) {
+  if (tier >= CpuTier::avx2 && head_dim % 8 == 0) {
     const AttentionKernels* kernels = avx2::attention_kernels(type);
     CERA_ASSERT(kernels != nullptr);
     return *kernels;

@@ -29,8 +29,9 @@ constexpr uint32_t max_task_panels = 4;
 constexpr uint32_t tasks_per_thread = 6;
 
 const LinearKernels& kernels_of(CpuTier tier) {
-  const LinearKernels* kernels =
-      tier == CpuTier::avx2 ? avx2::linear_kernels() : &scalar_linear_kernels();
+  const LinearKernels* kernels = tier >= CpuTier::avx512 ? avx512::linear_kernels()
+                                 : tier == CpuTier::avx2 ? avx2::linear_kernels()
+                                                         : &scalar_linear_kernels();
   CERA_ASSERT(kernels != nullptr);
   return *kernels;
 }
@@ -174,7 +175,7 @@ const Weight* LoweredLinear::unsupported() const {
 void LoweredLinear::plan_scratch(const LowerContext& context) {
   const uint32_t max_rows = context.max_rows_of(in_);
   const uint32_t max_groups =
-      max_rows >= kernels_.group_from_rows ? div_up(max_rows, kGroupRows) : 0;
+      max_rows >= kernels_.group_from_rows ? div_up(max_rows, kernels_.group_rows) : 0;
   max_single_rows_ = std::min(max_rows, kernels_.group_from_rows - 1);
   size_t at = 0;
   for (uint32_t f = 0; f < kFormats; ++f) {
@@ -188,9 +189,9 @@ void LoweredLinear::plan_scratch(const LowerContext& context) {
   worker_at_ = at;
 
   const uint32_t n_rows = spans_.front().n_rows * uint32_t(glu_ ? 1 : spans_.size());
-  const uint32_t share = round_up(div_up(n_rows, n_threads_ * tasks_per_thread), kPanelRows);
-  const uint32_t streamed = uint32_t(task_bytes / max_row_bytes_) / kPanelRows * kPanelRows;
-  single_task_rows_ = std::max(kPanelRows, std::min(share, streamed));
+  const uint32_t share = div_up(n_rows, n_threads_ * tasks_per_thread);
+  single_task_rows_ = round_up(std::min(share, uint32_t(task_bytes / max_row_bytes_)), 16u);
+  if (single_task_rows_ == 0) single_task_rows_ = 16;
   size_t panel_bytes = 0;
   if (max_groups > 0) {
     for (Part& part : parts_) {
@@ -198,16 +199,16 @@ void LoweredLinear::plan_scratch(const LowerContext& context) {
       panel_bytes = std::max(panel_bytes, part.panel_bytes);
     }
     const uint32_t cached = uint32_t(panel_cache_bytes / (panel_bytes * (glu_ ? 2 : 1)));
-    const uint32_t panels = std::clamp(std::min(cached, share / kPanelRows), 1u, max_task_panels);
-    group_task_rows_ = panels * kPanelRows;
+    const uint32_t even = div_up(share, kernels_.panel_rows);
+    group_task_rows_ = std::clamp(std::min(cached, even), 1u, max_task_panels) * kernels_.panel_rows;
   }
 
   const size_t n_parts = glu_ ? 2 : 1;
-  dots_at_ = norm_ ? round_up<size_t>(kGroupRows * n_cols_ * sizeof(float), 64) : 0;
+  dots_at_ = norm_ ? round_up<size_t>(kernels_.group_rows * n_cols_ * sizeof(float), 64) : 0;
   dots_floats_ = std::max(size_t{max_single_rows_} * single_task_rows_,
-                          size_t{kGroupRows} * group_task_rows_);
+                          size_t{kernels_.group_rows} * group_task_rows_);
   panels_at_ = round_up<size_t>(dots_at_ + n_parts * dots_floats_ * sizeof(float), 64);
-  worker_bytes_ = panels_at_ + n_parts * (group_task_rows_ / kPanelRows) * panel_bytes;
+  worker_bytes_ = panels_at_ + n_parts * (group_task_rows_ / kernels_.panel_rows) * panel_bytes;
   scratch_bytes_ = worker_at_ + n_threads_ * worker_bytes_;
 }
 
@@ -234,7 +235,7 @@ Task LoweredLinear::find_task(uint32_t index, uint32_t task_rows) const {
 LoweredLinear::Job LoweredLinear::make_job(const RunContext& context) const {
   const uint32_t n_rows = row_set_ == RowSet::step ? context.n_rows : context.n_outputs;
   const bool grouped = n_rows >= kernels_.group_from_rows;
-  const uint32_t n_groups = div_up(n_rows, kGroupRows);
+  const uint32_t n_groups = div_up(n_rows, kernels_.group_rows);
   const uint32_t task_rows = grouped ? group_task_rows_ : single_task_rows_;
   const uint32_t n_row_tasks = count_row_tasks(task_rows);
   // A matrix too low for all threads is split along the activation rows as well.
@@ -271,7 +272,7 @@ void LoweredLinear::run(const RunContext& context) {
     });
   } else {
     const uint32_t chunk = div_up(job.n_rows, n_threads_);
-    const bool parallel = job.n_rows >= kGroupRows;
+    const bool parallel = job.n_rows >= 4;
     for_each_task(pool, parallel, div_up(job.n_rows, chunk), [&](uint32_t i, uint32_t worker) {
       pack_rows(job, i * chunk, std::min(chunk, job.n_rows - i * chunk), worker);
     });
@@ -301,9 +302,10 @@ void LoweredLinear::pack_rows(const Job& job, uint32_t first, uint32_t n, uint32
 
 void LoweredLinear::pack_group(const Job& job, uint32_t group, uint32_t worker) const {
   float* const buffer = reinterpret_cast<float*>(worker_scratch(job, worker));
-  const float* x[kGroupRows] = {};
-  for (uint32_t i = 0; i < kGroupRows && group * kGroupRows + i < job.n_rows; ++i) {
-    const size_t row = group * kGroupRows + i;
+  const float* x[kMaxGroupRows] = {};
+  const uint32_t first = group * kernels_.group_rows;
+  for (uint32_t i = 0; i < kernels_.group_rows && first + i < job.n_rows; ++i) {
+    const size_t row = first + i;
     x[i] = normed(job.in + row * n_cols_, buffer + size_t{i} * n_cols_);
   }
   for (uint32_t f = 0; f < kFormats; ++f) {
@@ -339,14 +341,15 @@ void LoweredLinear::multiply_groups(const Job& job, const Task& task, uint32_t s
                                     uint32_t worker) const {
   std::byte* const scratch = worker_scratch(job, worker);
   float* const dots = reinterpret_cast<float*>(scratch + dots_at_);
-  const uint32_t n_panels = div_up(task.n_rows, kPanelRows), n_parts = glu_ ? 2 : 1;
+  const uint32_t group_rows = kernels_.group_rows, panel_rows = kernels_.panel_rows;
+  const uint32_t n_panels = div_up(task.n_rows, panel_rows), n_parts = glu_ ? 2 : 1;
   const Part* const parts = &parts_[task.span->first_part];
   std::byte* panels[2 * max_task_panels];
   std::byte* panel = scratch + panels_at_;
   for (uint32_t i = 0; i < n_parts * n_panels; ++i) {
     const Part& part = parts[i / n_panels];
     panels[i] = panel;
-    part.kernels->unpack_panel(part.weight, task.first_row + i % n_panels * kPanelRows, panel);
+    part.kernels->unpack_panel(part.weight, task.first_row + i % n_panels * panel_rows, panel);
     panel += part.panel_bytes;
   }
   const uint32_t first = job.n_groups * split / job.n_splits;
@@ -355,12 +358,12 @@ void LoweredLinear::multiply_groups(const Job& job, const Task& task, uint32_t s
     for (uint32_t i = 0; i < n_parts * n_panels; ++i) {
       const Part& part = parts[i / n_panels];
       const std::byte* group = packed(job, part.format) + g * group_stride_[size_t(part.format)];
-      float* to = dots + i / n_panels * dots_floats_ + i % n_panels * kPanelRows;
+      float* to = dots + i / n_panels * dots_floats_ + i % n_panels * panel_rows;
       part.kernels->multiply(panels[i], group, n_cols_, to, job.task_rows);
     }
-    const uint32_t n = std::min(kGroupRows, job.n_rows - g * kGroupRows);
+    const uint32_t n = std::min(group_rows, job.n_rows - g * group_rows);
     for (uint32_t i = 0; i < n; ++i)
-      finish(job, task, g * kGroupRows + i, dots + size_t{i} * job.task_rows, dots_floats_);
+      finish(job, task, g * group_rows + i, dots + size_t{i} * job.task_rows, dots_floats_);
   }
 }
 

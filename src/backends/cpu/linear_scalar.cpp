@@ -111,8 +111,8 @@ const WeightKernels* weights(TensorType type) {
 }  // namespace
 
 const LinearKernels& scalar_linear_kernels() {
-  static constexpr LinearKernels kernels = {"scalar", UINT32_MAX,  finish,
-                                            finish_glu, activations, weights};
+  static constexpr LinearKernels kernels = {
+      "scalar", UINT32_MAX, 1, 1, finish, finish_glu, activations, weights};
   return kernels;
 }
 

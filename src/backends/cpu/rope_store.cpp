@@ -31,7 +31,7 @@ constexpr RopeStoreKernels kScalar = {
 static_assert(int(KvType::f16) == 0 && int(KvType::f32) == 1);
 
 const RopeStoreKernels& rope_store_kernels(CpuTier tier) {
-  const RopeStoreKernels* kernels = tier == CpuTier::avx2 ? avx2::rope_store_kernels() : &kScalar;
+  const RopeStoreKernels* kernels = tier >= CpuTier::avx2 ? avx2::rope_store_kernels() : &kScalar;
   CERA_ASSERT(kernels != nullptr);
   return *kernels;
 }

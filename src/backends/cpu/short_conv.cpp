@@ -101,7 +101,7 @@ class LoweredShortConv final : public LoweredOp {
 };
 
 const ShortConvKernels& short_conv_kernels(CpuTier tier) {
-  const ShortConvKernels* kernels = tier == CpuTier::avx2 ? avx2::short_conv_kernels() : &kScalar;
+  const ShortConvKernels* kernels = tier >= CpuTier::avx2 ? avx2::short_conv_kernels() : &kScalar;
   CERA_ASSERT(kernels != nullptr);
   return *kernels;
 }

@@ -13,9 +13,13 @@
 namespace cera::cpu::avx2 {
 namespace {
 
+constexpr uint32_t group_rows = 4, panel_rows = 16;
+
 inline __m256 activate(Activation activation, __m256 y) {
   return activation == Activation::silu ? silu8(y) : y;
 }
+
+}  // namespace
 
 void finish(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n) {
   const __m256 scale = _mm256_set1_ps(epilogue.scale);
@@ -38,13 +42,19 @@ void finish_glu(Activation activation, const float* gate, const float* up, float
   }
 }
 
+namespace {
+
+const ActivationKernels& activations(ops::ActivationFormat format) {
+  return activation_kernels(format, group_rows);
+}
+
 struct Entry {
   TensorType type;
   WeightKernels kernels;
 };
 
 Entry entry(TensorType type) {
-  if (ops::activation_format(type) == ops::ActivationFormat::f32) return {type, float_kernels(type)};
+  if (ops::activation_format(type) == ops::ActivationFormat::f32) return {type, float_kernels(type, group_rows)};
   WeightKernels kernels = quantised_panels(type);
   kernels.dot_rows = quantised_dot_rows(type);
   return {type, kernels};
@@ -62,7 +72,8 @@ const WeightKernels* weights(TensorType type) {
   return nullptr;
 }
 
-constexpr LinearKernels kernels = {"avx2", 4, finish, finish_glu, activation_kernels, weights};
+constexpr LinearKernels kernels = {"avx2",     4,          group_rows,  panel_rows, finish,
+                                   finish_glu, activations, weights};
 
 }  // namespace
 

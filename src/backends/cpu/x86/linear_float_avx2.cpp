@@ -96,14 +96,15 @@ void dot_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows, const s
   }
 }
 
+template <uint32_t panel_rows>
 size_t panel_bytes(uint32_t n_cols) {
-  return round_up<size_t>(kPanelRows * padded(n_cols) * sizeof(float), 64);
+  return round_up<size_t>(panel_rows * padded(n_cols) * sizeof(float), 64);
 }
 
-template <class F>
+template <class F, uint32_t panel_rows>
 void unpack_panel(const Weight& weight, uint32_t first_row, std::byte* panel) {
   float* to = reinterpret_cast<float*>(panel);
-  for (uint32_t r = 0; r < kPanelRows; ++r, to += padded(weight.n_cols)) {
+  for (uint32_t r = 0; r < panel_rows; ++r, to += padded(weight.n_cols)) {
     const uint32_t row = std::min(first_row + r, weight.n_rows - 1);
     const std::byte* w = weight.data + row * weight.row_bytes;
     uint32_t k = 0;
@@ -113,26 +114,35 @@ void unpack_panel(const Weight& weight, uint32_t first_row, std::byte* panel) {
   }
 }
 
+template <uint32_t panel_rows, uint32_t group_rows>
 void multiply(const std::byte* panel, const std::byte* group, uint32_t n_cols, float* out,
               size_t out_stride) {
   const size_t w_stride = padded(n_cols) * sizeof(float);
-  const size_t x_stride = activation_kernels(ops::ActivationFormat::f32).row_bytes(n_cols) / sizeof(float);
+  const auto& packing = activation_kernels(ops::ActivationFormat::f32, group_rows);
+  const size_t x_stride = packing.row_bytes(n_cols) / sizeof(float);
   const float* x = reinterpret_cast<const float*>(group);
-  for (uint32_t r = 0; r < kPanelRows; r += 2)
-    multiply_tile<F32, 2, kGroupRows>(panel + r * w_stride, w_stride, x, x_stride, n_cols, out + r,
-                                      out_stride);
+  for (uint32_t i = 0; i < group_rows; i += 4)
+    for (uint32_t r = 0; r < panel_rows; r += 2)
+      multiply_tile<F32, 2, 4>(panel + r * w_stride, w_stride, x + i * x_stride, x_stride, n_cols,
+                               out + i * out_stride + r, out_stride);
 }
 
+template <class F, uint32_t panel_rows, uint32_t group_rows>
+constexpr WeightKernels floats = {dot_rows<F>, panel_bytes<panel_rows>, unpack_panel<F, panel_rows>,
+                                  multiply<panel_rows, group_rows>};
+
 template <class F>
-constexpr WeightKernels floats = {dot_rows<F>, panel_bytes, unpack_panel<F>, multiply};
+WeightKernels kernels_of(uint32_t group_rows) {
+  return group_rows == 8 ? floats<F, 32, 8> : floats<F, 16, 4>;
+}
 
 }  // namespace
 
-WeightKernels float_kernels(TensorType type) {
+WeightKernels float_kernels(TensorType type, uint32_t group_rows) {
   switch (type) {
-    case TensorType::f16: return floats<F16>;
-    case TensorType::bf16: return floats<BF16>;
-    default: return floats<F32>;
+    case TensorType::f16: return kernels_of<F16>(group_rows);
+    case TensorType::bf16: return kernels_of<BF16>(group_rows);
+    default: return kernels_of<F32>(group_rows);
   }
 }
 

@@ -19,152 +19,30 @@
 
 #include "backends/cpu/x86/avx2_begin.h"
 #include "backends/cpu/x86/linear_codes_avx2.h"
+#include "backends/cpu/x86/linear_panels_avx2.h"
 
 namespace cera::cpu::avx2 {
 namespace {
 
+constexpr uint32_t kGroupRows = 4, kPanelRows = 16;
+
+struct Panel16 {
+  static constexpr uint32_t rows = kPanelRows;
+  static constexpr bool splits_bytes = true;
+  struct Scale {
+    int16_t twice[2];  // an operand of madd
+  };
+  static CERA_INLINE Scale scale(int value) { return {{int16_t(value), int16_t(value)}}; }
+};
+
+template <class F>
+using BlockOf = BlockPanel<F, Panel16>;
+template <class F>
+using SuperOf = SuperPanel<F, Panel16>;
+using Block = GroupBlock<kGroupRows>;
+using Super = GroupSuper<kGroupRows>;
+
 constexpr uint32_t n_vectors = 2 * kGroupRows;  // accumulators: [group row][half of the panel]
-
-struct Nothing {};
-
-struct BlockMins {
-  float m[kPanelRows];
-};
-
-template <uint32_t n_planes, bool has_min>
-struct PanelBlock : std::conditional_t<has_min, BlockMins, Nothing> {
-  uint8_t q[n_planes][8][kPanelRows][4];
-  float d[kPanelRows];
-};
-
-template <class F>
-using BlockOf = PanelBlock<F::is_signed ? 2 : 1, F::has_min>;
-
-struct SuperMins {
-  float m[kPanelRows];
-  int16_t mins[4][kPanelRows][2];  // of sub-blocks 2 i and 2 i + 1
-};
-
-template <uint32_t sub_block, bool has_min>
-struct PanelSuper : std::conditional_t<has_min, SuperMins, Nothing> {
-  uint8_t q[64][kPanelRows][4];
-  int16_t scales[256 / sub_block][kPanelRows][2];  // twice the same: the operand of madd
-  float d[kPanelRows];
-};
-
-template <class F>
-using SuperOf = PanelSuper<F::sub_block, F::has_min>;
-
-// ---- unpacking ----
-
-/// Rows of codes [16][32] at `from` (stride bytes apart) -> [8][16][4].
-void transpose_codes(const uint8_t* from, size_t stride, uint8_t* to) {
-  for (uint32_t quarter = 0; quarter < 4; ++quarter, from += 4 * stride, to += 16) {
-    const __m256i r0 = load32(from), r1 = load32(from + stride), r2 = load32(from + 2 * stride),
-                  r3 = load32(from + 3 * stride);
-    const __m256i a = _mm256_unpacklo_epi32(r0, r1), b = _mm256_unpackhi_epi32(r0, r1);
-    const __m256i c = _mm256_unpacklo_epi32(r2, r3), d = _mm256_unpackhi_epi32(r2, r3);
-    const __m256i v[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c),
-                          _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
-    for (uint32_t i = 0; i < 4; ++i) {
-      _mm_store_si128(reinterpret_cast<__m128i*>(to + 64 * i), _mm256_castsi256_si128(v[i]));
-      _mm_store_si128(reinterpret_cast<__m128i*>(to + 64 * (i + 4)), _mm256_extracti128_si256(v[i], 1));
-    }
-  }
-}
-
-CERA_INLINE void store32(void* to, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(to), v); }
-
-/// The rows of a panel; those past the weight's end repeat the last one.
-struct PanelSource {
-  const std::byte* rows[kPanelRows];
-  PanelSource(const Weight& weight, uint32_t first_row) {
-    for (uint32_t r = 0; r < kPanelRows; ++r)
-      rows[r] = weight.data + std::min(first_row + r, weight.n_rows - 1) * weight.row_bytes;
-  }
-};
-
-/// The f16 numbers at `offset` of all rows.
-CERA_INLINE void load_halves(const PanelSource& source, size_t offset, float* to) {
-  alignas(32) uint16_t halves[kPanelRows];
-  for (uint32_t r = 0; r < kPanelRows; ++r)
-    __builtin_memcpy(&halves[r], source.rows[r] + offset, sizeof halves[r]);
-  _mm256_store_ps(to, _mm256_cvtph_ps(load16(halves)));
-  _mm256_store_ps(to + 8, _mm256_cvtph_ps(load16(halves + 8)));
-}
-
-template <class F>
-void unpack_blocks(const Weight& weight, uint32_t first_row, std::byte* panel) {
-  const PanelSource source(weight, first_row);
-  auto* to = reinterpret_cast<BlockOf<F>*>(panel);
-  alignas(32) uint8_t codes[F::is_signed ? 2 : 1][kPanelRows][32];
-  for (uint32_t b = 0; b < weight.n_cols / 32; ++b, ++to) {
-    const size_t offset = size_t{b} * F::block_bytes;
-    for (uint32_t r = 0; r < kPanelRows; r += 2) {
-      __m256i h[2];
-      F::halves(source.rows[r] + offset, source.rows[r + 1] + offset, h);
-      const __m256i v[2] = {_mm256_permute2x128_si256(h[0], h[1], 0x20),
-                            _mm256_permute2x128_si256(h[0], h[1], 0x31)};
-      for (uint32_t i = 0; i < 2; ++i) {
-        if constexpr (F::is_signed) {
-          const __m256i biased = _mm256_xor_si256(v[i], _mm256_set1_epi8(-128));
-          store32(codes[0][r + i], high_nibbles(biased));
-          store32(codes[1][r + i], low_nibbles(biased));
-        } else {
-          store32(codes[0][r + i], v[i]);
-        }
-      }
-    }
-    for (uint32_t plane = 0; plane < (F::is_signed ? 2 : 1); ++plane)
-      transpose_codes(codes[plane][0], 32, to->q[plane][0][0]);
-    load_halves(source, offset, to->d);
-    if constexpr (F::has_min) load_halves(source, offset + 2, to->m);
-  }
-}
-
-template <uint32_t bits>
-CERA_INLINE void unpack_scales(KNibbles<bits>, const PanelSource& source, size_t offset,
-                               SuperOf<KNibbles<bits>>& to) {
-  for (uint32_t r = 0; r < kPanelRows; ++r) {
-    alignas(16) uint8_t bytes[16];
-    _mm_store_si128(reinterpret_cast<__m128i*>(bytes),
-                    scale_min_bytes(load16(source.rows[r] + offset)));
-    for (uint32_t j = 0; j < 8; ++j) {
-      to.scales[j][r][0] = to.scales[j][r][1] = bytes[j];
-      to.mins[j / 2][r][j % 2] = bytes[8 + j];
-    }
-  }
-  load_halves(source, offset, to.d);
-  load_halves(source, offset + 2, to.m);
-}
-
-CERA_INLINE void unpack_scales(Q6_K, const PanelSource& source, size_t offset, SuperOf<Q6_K>& to) {
-  for (uint32_t r = 0; r < kPanelRows; ++r) {
-    const std::byte* scales = source.rows[r] + offset + Q6_K::scales_at;
-    for (uint32_t j = 0; j < 16; ++j) to.scales[j][r][0] = to.scales[j][r][1] = int8_t(scales[j]);
-  }
-  load_halves(source, offset + Q6_K::d_at, to.d);
-}
-
-template <class F>
-void unpack_supers(const Weight& weight, uint32_t first_row, std::byte* panel) {
-  const PanelSource source(weight, first_row);
-  auto* to = reinterpret_cast<SuperOf<F>*>(panel);
-  alignas(32) uint8_t codes[kPanelRows][128];
-  for (uint32_t b = 0; b < weight.n_cols / 256; ++b, ++to) {
-    const size_t offset = size_t{b} * F::block_bytes;
-    for (uint32_t half = 0; half < 2; ++half) {
-      for (uint32_t r = 0; r < kPanelRows; ++r) {
-        __m256i v[4];
-        F::codes(source.rows[r] + offset, half, v);
-        for (uint32_t i = 0; i < 4; ++i) store32(codes[r] + 32 * i, v[i]);
-      }
-      for (uint32_t i = 0; i < 4; ++i)
-        transpose_codes(codes[0] + 32 * i, 128, to->q[32 * half + 8 * i][0]);
-    }
-    unpack_scales(F{}, source, offset, *to);
-  }
-}
 
 // ---- multiplying ----
 
@@ -210,7 +88,7 @@ CERA_INLINE void clear_sums(__m256i acc[n_vectors]) {
 
 /// Exact sums of one block of 32 columns.
 template <class F>
-CERA_INLINE void block_sums(const BlockOf<F>& w, const GroupBlock& x, __m256i sums[n_vectors]) {
+CERA_INLINE void block_sums(const BlockOf<F>& w, const Block& x, __m256i sums[n_vectors]) {
   const __m256i one = _mm256_set1_epi16(1);
   __m256i acc[n_vectors];
   if constexpr (F::is_signed) {
@@ -250,7 +128,7 @@ template <class F>
 void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_cols, float* out,
                      size_t out_stride) {
   const auto* w = reinterpret_cast<const BlockOf<F>*>(panel);
-  const auto* x = reinterpret_cast<const GroupBlock*>(group);
+  const auto* x = reinterpret_cast<const Block*>(group);
   alignas(32) float s[4][n_vectors][8];
   std::memset(s, 0, sizeof s);
   for (uint32_t b = 0; b < n_cols / 32; ++b, ++w, ++x) {
@@ -277,7 +155,7 @@ void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_
 
 /// sums += scale * (exact sum of sub-block j), over the whole super-block.
 template <class F>
-CERA_INLINE void super_sums(const SuperOf<F>& w, const GroupSuper& x, __m256i sums[n_vectors]) {
+CERA_INLINE void super_sums(const SuperOf<F>& w, const Super& x, __m256i sums[n_vectors]) {
   // At most 16 columns of 5 or 6-bit codes fit in 16 bits.
   constexpr uint32_t n_steps = F::code_bits == 4 ? 8 : 4;
   CERA_UNROLL
@@ -289,8 +167,8 @@ CERA_INLINE void super_sums(const SuperOf<F>& w, const GroupSuper& x, __m256i su
     else
       clear_sums(acc);
     add_products<n_steps>(w.q[step][0], x.q[step][0], acc);
-    const int16_t* scales = w.scales[step * 4 / F::sub_block][0];
-    const __m256i scale[2] = {load32(scales), load32(scales + 16)};
+    const auto* scales = w.scales[step * 4 / F::sub_block];
+    const __m256i scale[2] = {load32(scales), load32(scales + 8)};
     CERA_UNROLL
     for (uint32_t v = 0; v < n_vectors; ++v)
       sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(acc[v], scale[v % 2]));
@@ -301,7 +179,7 @@ template <class F>
 void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_cols, float* out,
                      size_t out_stride) {
   const auto* w = reinterpret_cast<const SuperOf<F>*>(panel);
-  const auto* x = reinterpret_cast<const GroupSuper*>(group);
+  const auto* x = reinterpret_cast<const Super*>(group);
   alignas(32) float s[n_vectors][8] = {};
   for (uint32_t b = 0; b < n_cols / 256; ++b, ++w, ++x) {
     __m256i sums[n_vectors];
@@ -333,18 +211,11 @@ void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_
 }
 
 template <class F>
-size_t block_panel_bytes(uint32_t n_cols) {
-  return n_cols / 32 * sizeof(BlockOf<F>);
-}
+constexpr WeightKernels blocks = {nullptr, block_panel_bytes<F, Panel16>, unpack_blocks<F, Panel16>,
+                                  multiply_blocks<F>};
 template <class F>
-size_t super_panel_bytes(uint32_t n_cols) {
-  return n_cols / 256 * sizeof(SuperOf<F>);
-}
-
-template <class F>
-constexpr WeightKernels blocks = {nullptr, block_panel_bytes<F>, unpack_blocks<F>, multiply_blocks<F>};
-template <class F>
-constexpr WeightKernels supers = {nullptr, super_panel_bytes<F>, unpack_supers<F>, multiply_supers<F>};
+constexpr WeightKernels supers = {nullptr, super_panel_bytes<F, Panel16>, unpack_supers<F, Panel16>,
+                                  multiply_supers<F>};
 
 }  // namespace
 

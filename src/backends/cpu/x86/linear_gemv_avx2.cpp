@@ -44,7 +44,7 @@ CERA_INLINE __m128i dot_quad(const std::byte* const b[4], const RowQuad& x) {
   for (int i = 0; i < 2; ++i) {
     __m256i h[2];
     F::halves(b[i], b[i + 2], h);
-    const __m256i x0 = load32(x.q[i][0]), x1 = load32(x.q[i][1]);
+    const __m256i x0 = load32(x.q[0][i]), x1 = load32(x.q[1][i]);
     if constexpr (F::is_signed) {
       // |w| * (x with the sign of w): a pair is at most 2 * 128 * 127, which fits.
       const __m256i one = _mm256_set1_epi16(1);

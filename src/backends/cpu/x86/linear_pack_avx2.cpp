@@ -91,9 +91,8 @@ void pack_quad_row(const float* x, uint32_t n_cols, std::byte* to) {
     const __m256i q = quantise32(x, scale.inverse);
     const Sums sums = sums_of(q);
     const uint32_t i = b % 4;
-    int8_t(&halves)[2][2][16] = quad.q[i & 1];
-    _mm_store_si128(reinterpret_cast<__m128i*>(halves[0][i >> 1]), _mm256_castsi256_si128(q));
-    _mm_store_si128(reinterpret_cast<__m128i*>(halves[1][i >> 1]), _mm256_extracti128_si256(q, 1));
+    _mm_store_si128(reinterpret_cast<__m128i*>(quad.q[0][i & 1][i >> 1]), _mm256_castsi256_si128(q));
+    _mm_store_si128(reinterpret_cast<__m128i*>(quad.q[1][i & 1][i >> 1]), _mm256_extracti128_si256(q, 1));
     quad.d[i] = scale.d;
     quad.sums[i] = sums.low + sums.high;
     quad.d_sums[i] = scale.d * float(sums.low + sums.high);
@@ -126,15 +125,15 @@ void pack_super_row(const float* x, uint32_t n_cols, std::byte* to) {
 
 // ---- groups ----
 
-/// Stores 32 codes of four rows as [column / 4][row][column % 4].
-inline void interleave(const __m256i q[4], int8_t* to) {
+/// Stores 32 codes of four rows as [column / 4][row][column % 4], `step` bytes apart.
+inline void interleave(const __m256i q[4], int8_t* to, size_t step) {
   const __m256i a = _mm256_unpacklo_epi32(q[0], q[1]), b = _mm256_unpackhi_epi32(q[0], q[1]);
   const __m256i c = _mm256_unpacklo_epi32(q[2], q[3]), d = _mm256_unpackhi_epi32(q[2], q[3]);
   const __m256i v[4] = {_mm256_unpacklo_epi64(a, c), _mm256_unpackhi_epi64(a, c),
                         _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
   for (int i = 0; i < 4; ++i) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16 * i), _mm256_castsi256_si128(v[i]));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 64 + 16 * i), _mm256_extracti128_si256(v[i], 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + step * i), _mm256_castsi256_si128(v[i]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + step * (4 + i)), _mm256_extracti128_si256(v[i], 1));
   }
 }
 
@@ -162,15 +161,17 @@ inline void store_pair(int16_t* to, __m128i pair) {
 
 inline int32_t sum_of_pair(const int16_t* pair) { return int32_t(pair[0]) + pair[1]; }
 
+template <uint32_t n>
 size_t group_block_bytes(uint32_t n_cols) {
-  return round_up<size_t>(n_cols / 32 * sizeof(GroupBlock), 64);
+  return round_up<size_t>(n_cols / 32 * sizeof(GroupBlock<n>), 64);
 }
 
-void pack_block_group(const float* const x[kGroupRows], uint32_t n_cols, std::byte* to) {
-  GroupBlock* block = reinterpret_cast<GroupBlock*>(to);
+template <uint32_t n>
+void pack_block_group(const float* const* x, uint32_t n_cols, std::byte* to) {
+  auto* block = reinterpret_cast<GroupBlock<n>*>(to);
   for (uint32_t b = 0; b < n_cols / 32; ++b, ++block) {
-    __m256i q[kGroupRows];
-    for (uint32_t i = 0; i < kGroupRows; ++i) {
+    __m256i q[n];
+    for (uint32_t i = 0; i < n; ++i) {
       const float* row = x[i] != nullptr ? x[i] + 32 * b : nullptr;
       const Scale scale = row != nullptr ? scale_of(largest(magnitude32(row))) : Scale{0, 0};
       q[i] = quantise32(row, scale.inverse);
@@ -179,25 +180,27 @@ void pack_block_group(const float* const x[kGroupRows], uint32_t n_cols, std::by
       block->d[i] = scale.d;
       block->d_sums[i] = scale.d * float(sum_of_pair(block->lane_sums[i]));
     }
-    interleave(q, block->q[0][0]);
+    for (uint32_t i = 0; i < n; i += 4) interleave(q + i, block->q[0][i], sizeof block->q[0]);
   }
 }
 
+template <uint32_t n>
 size_t group_super_bytes(uint32_t n_cols) {
-  return round_up<size_t>(n_cols / 256 * sizeof(GroupSuper), 64);
+  return round_up<size_t>(n_cols / 256 * sizeof(GroupSuper<n>), 64);
 }
 
-void pack_super_group(const float* const x[kGroupRows], uint32_t n_cols, std::byte* to) {
-  GroupSuper* super = reinterpret_cast<GroupSuper*>(to);
+template <uint32_t n>
+void pack_super_group(const float* const* x, uint32_t n_cols, std::byte* to) {
+  auto* super = reinterpret_cast<GroupSuper<n>*>(to);
   for (uint32_t b = 0; b < n_cols / 256; ++b, ++super) {
-    Scale scales[kGroupRows] = {};
-    for (uint32_t i = 0; i < kGroupRows; ++i) {
+    Scale scales[n] = {};
+    for (uint32_t i = 0; i < n; ++i) {
       if (x[i] != nullptr) scales[i] = scale256(x[i] + 256 * b);
       super->d[i] = scales[i].d;
     }
     for (uint32_t part = 0; part < 8; ++part) {
-      __m256i q[kGroupRows];
-      for (uint32_t i = 0; i < kGroupRows; ++i) {
+      __m256i q[n];
+      for (uint32_t i = 0; i < n; ++i) {
         const float* row = x[i] != nullptr ? x[i] + 256 * b + 32 * part : nullptr;
         q[i] = quantise32(row, scales[i].inverse);
         const LaneSums sums = lane_sums_of(q[i]);
@@ -207,7 +210,8 @@ void pack_super_group(const float* const x[kGroupRows], uint32_t n_cols, std::by
         store_pair(high, sums.high);
         super->sums[part / 2][i][part % 2] = int16_t(sum_of_pair(low) + sum_of_pair(high));
       }
-      interleave(q, super->q[8 * part][0]);
+      for (uint32_t i = 0; i < n; i += 4)
+        interleave(q + i, super->q[8 * part][i], sizeof super->q[0]);
     }
   }
 }
@@ -223,10 +227,14 @@ void pack_float_row(const float* x, uint32_t n_cols, std::byte* to) {
   std::memset(to + n_cols * sizeof(float), 0, (padded(n_cols) - n_cols) * sizeof(float));
 }
 
-size_t group_float_bytes(uint32_t n_cols) { return kGroupRows * float_row_bytes(n_cols); }
+template <uint32_t n>
+size_t group_float_bytes(uint32_t n_cols) {
+  return n * float_row_bytes(n_cols);
+}
 
-void pack_float_group(const float* const x[kGroupRows], uint32_t n_cols, std::byte* to) {
-  for (uint32_t i = 0; i < kGroupRows; ++i, to += float_row_bytes(n_cols)) {
+template <uint32_t n>
+void pack_float_group(const float* const* x, uint32_t n_cols, std::byte* to) {
+  for (uint32_t i = 0; i < n; ++i, to += float_row_bytes(n_cols)) {
     if (x[i] != nullptr)
       pack_float_row(x[i], n_cols, to);
     else
@@ -234,18 +242,19 @@ void pack_float_group(const float* const x[kGroupRows], uint32_t n_cols, std::by
   }
 }
 
+template <uint32_t n>
 constexpr ActivationKernels by_format[kFormats] = {
-    {float_row_bytes, pack_float_row, group_float_bytes, pack_float_group},
-    {quad_row_bytes, pack_quad_row, group_block_bytes, pack_block_group},
-    {super_row_bytes, pack_super_row, group_super_bytes, pack_super_group},
+    {float_row_bytes, pack_float_row, group_float_bytes<n>, pack_float_group<n>},
+    {quad_row_bytes, pack_quad_row, group_block_bytes<n>, pack_block_group<n>},
+    {super_row_bytes, pack_super_row, group_super_bytes<n>, pack_super_group<n>},
 };
 static_assert(int(ops::ActivationFormat::f32) == 0 && int(ops::ActivationFormat::q8_block32) == 1 &&
               int(ops::ActivationFormat::q8_block256) == 2);
 
 }  // namespace
 
-const ActivationKernels& activation_kernels(ops::ActivationFormat format) {
-  return by_format[size_t(format)];
+const ActivationKernels& activation_kernels(ops::ActivationFormat format, uint32_t group_rows) {
+  return group_rows == 8 ? by_format<8>[size_t(format)] : by_format<4>[size_t(format)];
 }
 
 }  // namespace cera::cpu::avx2
