@@ -1,4 +1,5 @@
-// Any template source over a fixed conversation: an error with a place, or text whose origins cover it.
+// Any template source over a fixed conversation: an error with a place, or text whose origins cover
+// it.
 
 #include <cstdint>
 #include <string>
@@ -24,8 +25,10 @@ TemplateInputs fixed_inputs() {
       {"id": "1", "function": {"name": "f", "arguments": {"x": [1, 2.5, true, null, {"y": {}}]}}},
       {"id": "2", "function": {"name": "g", "arguments": "{\"a\":"}}]},
     {"role": "tool", "content": [{"type": "text", "text": "t"}, {"type": "image"}]}])");
-  inputs.tools = json(R"([{"function": {"name": "f", "parameters": {"properties": {"x": {"type": ["a", "b"]}}}}}])");
-  inputs.arguments = json(R"({"s": "ab c", "n": 3, "r": -1.5, "l": [3, 1, 2], "d": {"b": 1, "a": 2}, "t": true})");
+  inputs.tools = json(
+      R"([{"function": {"name": "f", "parameters": {"properties": {"x": {"type": ["a", "b"]}}}}}])");
+  inputs.arguments =
+      json(R"({"s": "ab c", "n": 3, "r": -1.5, "l": [3, 1, 2], "d": {"b": 1, "a": 2}, "t": true})");
   inputs.bos_token = "<s>";
   inputs.eos_token = "</s>";
   inputs.now_unix_s = 1'700'000'000;
@@ -42,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   limits.max_memory_bytes = 8 << 20;
   const auto chat_template =
       ChatTemplate::parse(std::string(reinterpret_cast<const char*>(data), size), limits);
-  const auto text = chat_template ? (*chat_template)->render(inputs) : std::unexpected(chat_template.error());
+  const auto text =
+      chat_template ? (*chat_template)->render(inputs) : std::unexpected(chat_template.error());
   if (!text) {
     CERA_ASSERT(text.error().code != cera::ErrorCode::internal && !text.error().where.empty());
     return 0;

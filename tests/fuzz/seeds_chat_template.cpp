@@ -1,5 +1,5 @@
-// First inputs for fuzz_chat_template: our own templates, and a file per expression that they are tested with.
-// usage: seeds_chat_template FOLDER
+// First inputs for fuzz_chat_template: our own templates, and a file per expression that they are
+// tested with. usage: seeds_chat_template FOLDER
 
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   const fs::path templates = fs::path(CERA_SOURCE_DIR) / "tests/text/templates";
   for (const auto& entry : fs::directory_iterator(templates)) {
     if (entry.path().extension() != ".jinja") continue;
-    fs::copy_file(entry.path(), out / entry.path().filename(), fs::copy_options::overwrite_existing);
+    fs::copy_file(entry.path(), out / entry.path().filename(),
+                  fs::copy_options::overwrite_existing);
   }
   std::ifstream lines(templates / "expressions.txt");
   std::string line;

@@ -1,5 +1,5 @@
-// Renders chat templates for check_templates.py: one JSON request a line on stdin, one JSON answer a line on
-// stdout, {"text": ...} or {"error": ...}.
+// Renders chat templates for check_templates.py: one JSON request a line on stdin, one JSON answer
+// a line on stdout, {"text": ...} or {"error": ...}.
 
 #include <iostream>
 #include <string>

@@ -11,9 +11,12 @@ namespace cera::text {
 
 using Json = nlohmann::ordered_json;
 
-inline std::shared_ptr<const Json> json(Json value) { return std::make_shared<const Json>(std::move(value)); }
+inline std::shared_ptr<const Json> json(Json value) {
+  return std::make_shared<const Json>(std::move(value));
+}
 
-inline Result<SpanText> render(const std::string& source, const TemplateInputs& inputs, TemplateLimits limits = {}) {
+inline Result<SpanText> render(const std::string& source, const TemplateInputs& inputs,
+                               TemplateLimits limits = {}) {
   CERA_TRY(const auto chat_template, ChatTemplate::parse(source, limits));
   return chat_template->render(inputs);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The syntax tree of a template: immutable after parsing, shared by all renderings. Expression trees are at
-// most as high as the nesting limit, so recursion over them is bounded.
+// The syntax tree of a template: immutable after parsing, shared by all renderings. Expression
+// trees are at most as high as the nesting limit, so recursion over them is bounded.
 
 #include <memory>
 #include <string>
@@ -25,32 +25,82 @@ struct CallArguments {
   ExprPtr more_keywords;    // **expr, or null
 };
 
-struct ConstantExpr { Value value; };
-struct NameExpr { NameId name; };
-struct TupleExpr { std::vector<ExprPtr> items; };
-struct ListExpr { std::vector<ExprPtr> items; };
-struct DictExpr { std::vector<std::pair<ExprPtr, ExprPtr>> entries; };
-struct ConditionalExpr { ExprPtr test, then, otherwise; };  // otherwise may be null
-struct LogicExpr { bool is_and; std::vector<ExprPtr> operands; };
-struct NotExpr { ExprPtr operand; };
-struct SignExpr { bool negative; ExprPtr operand; };
-struct CompareExpr { ExprPtr first; std::vector<std::pair<CompareOp, ExprPtr>> rest; };
-struct ArithmeticExpr { ExprPtr first; std::vector<std::pair<BinaryOp, ExprPtr>> rest; };  // left to right
-struct ConcatExpr { std::vector<ExprPtr> parts; };
-struct AttributeExpr { ExprPtr object; std::string name; };
-struct ItemExpr { ExprPtr object, key; };
-struct SliceExpr { ExprPtr object, start, stop, step; };  // bounds may be null
-struct CallExpr { ExprPtr callee; CallArguments arguments; };
-/// operand null: the text of the surrounding block. filter null: unknown, an error when it is reached.
-struct FilterExpr { ExprPtr operand; std::string name; const Builtin* filter; CallArguments arguments; };
-struct TestExpr { ExprPtr operand; std::string name; const Builtin* test; bool negated; CallArguments arguments; };
+struct ConstantExpr {
+  Value value;
+};
+struct NameExpr {
+  NameId name;
+};
+struct TupleExpr {
+  std::vector<ExprPtr> items;
+};
+struct ListExpr {
+  std::vector<ExprPtr> items;
+};
+struct DictExpr {
+  std::vector<std::pair<ExprPtr, ExprPtr>> entries;
+};
+struct ConditionalExpr {
+  ExprPtr test, then;
+  ExprPtr otherwise;  // may be null
+};
+struct LogicExpr {
+  bool is_and;
+  std::vector<ExprPtr> operands;
+};
+struct NotExpr {
+  ExprPtr operand;
+};
+struct SignExpr {
+  bool negative;
+  ExprPtr operand;
+};
+struct CompareExpr {
+  ExprPtr first;
+  std::vector<std::pair<CompareOp, ExprPtr>> rest;
+};
+struct ArithmeticExpr {
+  ExprPtr first;
+  std::vector<std::pair<BinaryOp, ExprPtr>> rest;  // from left to right
+};
+struct ConcatExpr {
+  std::vector<ExprPtr> parts;
+};
+struct AttributeExpr {
+  ExprPtr object;
+  std::string name;
+};
+struct ItemExpr {
+  ExprPtr object, key;
+};
+struct SliceExpr {
+  ExprPtr object;
+  ExprPtr start, stop, step;  // may be null
+};
+struct CallExpr {
+  ExprPtr callee;
+  CallArguments arguments;
+};
+struct FilterExpr {
+  ExprPtr operand;  // null: the text of the surrounding block
+  std::string name;
+  const Builtin* filter;  // null: unknown, an error when it is reached
+  CallArguments arguments;
+};
+struct TestExpr {
+  ExprPtr operand;
+  std::string name;
+  const Builtin* test;  // as above
+  bool negated;
+  CallArguments arguments;
+};
 
 struct Expr {
   Position at;
   uint32_t height;  // 1 for a leaf
-  std::variant<ConstantExpr, NameExpr, TupleExpr, ListExpr, DictExpr, ConditionalExpr, LogicExpr, NotExpr,
-               SignExpr, CompareExpr, ArithmeticExpr, ConcatExpr, AttributeExpr, ItemExpr, SliceExpr, CallExpr,
-               FilterExpr, TestExpr>
+  std::variant<ConstantExpr, NameExpr, TupleExpr, ListExpr, DictExpr, ConditionalExpr, LogicExpr,
+               NotExpr, SignExpr, CompareExpr, ArithmeticExpr, ConcatExpr, AttributeExpr, ItemExpr,
+               SliceExpr, CallExpr, FilterExpr, TestExpr>
       node;
 };
 
@@ -59,8 +109,8 @@ struct Statement;
 /// Statements that run in a scope of their own.
 struct Body {
   std::vector<Statement> statements;
-  /// Names that this scope assigns and that no outer one knows: undefined here until then, even where an
-  /// input has that name (scopes.cpp).
+  /// Names that this scope assigns and that no outer one knows: undefined here until then, even
+  /// where an input has that name (scopes.cpp).
   std::vector<NameId> hidden;
 };
 
@@ -69,8 +119,7 @@ struct Target {
   Position at;
   NameId name = 0;
   std::string attribute;      // of the namespace `name`; empty for a plain name
-  std::vector<Target> parts;  // not empty: unpacks
-  bool unpacks = false;
+  std::vector<Target> parts;  // of an unpacked value; empty for a single target
 };
 
 struct Parameter {
@@ -88,8 +137,12 @@ struct MacroCode {
   bool uses_kwargs = false;
 };
 
-struct TextStatement { Value text; };
-struct PrintStatement { ExprPtr value; };
+struct TextStatement {
+  Value text;
+};
+struct PrintStatement {
+  ExprPtr value;
+};
 struct IfStatement {
   std::vector<std::pair<ExprPtr, std::vector<Statement>>> branches;
   std::vector<Statement> otherwise;
@@ -101,21 +154,42 @@ struct ForStatement {
   bool recursive;
   Body body, otherwise;
 };
-struct SetStatement { Target target; ExprPtr value; };
-struct SetBlockStatement { Target target; ExprPtr filter; Body body; };  // filter may be null
-struct WithStatement { std::vector<std::pair<Target, ExprPtr>> variables; Body body; };
-struct MacroStatement { NameId name; std::shared_ptr<MacroCode> macro; };
-struct CallStatement { std::shared_ptr<MacroCode> caller; ExprPtr call; };
-struct FilterStatement { ExprPtr filter; Body body; };
-struct ScopeStatement { Body body; };  // generation
+struct SetStatement {
+  Target target;
+  ExprPtr value;
+};
+struct SetBlockStatement {
+  Target target;
+  ExprPtr filter;  // may be null
+  Body body;
+};
+struct WithStatement {
+  std::vector<std::pair<Target, ExprPtr>> variables;
+  Body body;
+};
+struct MacroStatement {
+  NameId name;
+  std::shared_ptr<MacroCode> macro;
+};
+struct CallStatement {
+  std::shared_ptr<MacroCode> caller;
+  ExprPtr call;
+};
+struct FilterStatement {
+  ExprPtr filter;
+  Body body;
+};
+struct ScopeStatement {  // generation
+  Body body;
+};
 struct BreakStatement {};
 struct ContinueStatement {};
 
 struct Statement {
   Position at;
-  std::variant<TextStatement, PrintStatement, IfStatement, ForStatement, SetStatement, SetBlockStatement,
-               WithStatement, MacroStatement, CallStatement, FilterStatement, ScopeStatement, BreakStatement,
-               ContinueStatement>
+  std::variant<TextStatement, PrintStatement, IfStatement, ForStatement, SetStatement,
+               SetBlockStatement, WithStatement, MacroStatement, CallStatement, FilterStatement,
+               ScopeStatement, BreakStatement, ContinueStatement>
       node;
 };
 

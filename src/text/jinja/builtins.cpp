@@ -15,7 +15,9 @@ class Callable final : public Object {
   Value call(Runtime& runtime, const Arguments& arguments) override {
     return apply(runtime, *builtin_, self_, arguments);
   }
-  std::string repr(Runtime&, uint32_t) override { return fmt::format("<built-in {}>", builtin_->name); }
+  std::string repr(Runtime&, uint32_t) override {
+    return fmt::format("<built-in {}>", builtin_->name);
+  }
 
  private:
   Value self_;
@@ -55,7 +57,8 @@ Bound::Bound(const Builtin& builtin, const Value& subject, const Arguments& argu
     ++n;
   }
   if (arguments.positional.size() > n - 1) {
-    raise("{}() takes at most {} arguments, {} were given", builtin.name, n - 1, arguments.positional.size());
+    raise("{}() takes at most {} arguments, {} were given", builtin.name, n - 1,
+          arguments.positional.size());
   }
   if (used < arguments.keywords.size()) {
     const auto unknown = std::find_if(
@@ -67,7 +70,9 @@ Bound::Bound(const Builtin& builtin, const Value& subject, const Arguments& argu
   }
 }
 
-int64_t Bound::integer(size_t i) const { return to_index(at(i), name()); }
+int64_t Bound::integer(size_t i) const {
+  return to_index(at(i), name());
+}
 
 const String& Bound::string(size_t i) const {
   const Value& value = at(i);
@@ -76,9 +81,12 @@ const String& Bound::string(size_t i) const {
   return value.string();
 }
 
-std::string_view Bound::name() const { return builtin_->name; }
+std::string_view Bound::name() const {
+  return builtin_->name;
+}
 
-Value apply(Runtime& runtime, const Builtin& builtin, const Value& subject, const Arguments& arguments) {
+Value apply(Runtime& runtime, const Builtin& builtin, const Value& subject,
+            const Arguments& arguments) {
   runtime.meter.step();
   return builtin.run(runtime, Bound(builtin, subject, arguments));
 }

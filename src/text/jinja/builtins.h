@@ -1,6 +1,6 @@
 #pragma once
-// Filters, tests, methods and global functions share one shape: a row of a table with a name, a signature
-// and a function. The signature binds positional and keyword arguments as Python does.
+// Filters, tests, methods and global functions share one shape: a row of a table with a name, a
+// signature and a function. The signature binds positional and keyword arguments as Python does.
 
 #include <array>
 #include <initializer_list>
@@ -42,7 +42,8 @@ class Bound {
 
 struct Builtin {
   std::string_view name;
-  /// Parameter names after the subject, separated by blanks, optional ones after '|'; "*" takes anything.
+  /// Parameter names after the subject, separated by blanks, optional ones after '|'; "*" takes
+  /// anything.
   std::string_view parameters;
   /// Null: known, but forbidden (it would change its object).
   Value (*run)(Runtime&, const Bound&);
@@ -70,7 +71,8 @@ const Builtin* find_method(const Value& object, std::string_view name);
 /// range, dict, namespace, ...; the subject is unused.
 const Builtin* find_function(std::string_view name);
 
-Value apply(Runtime& runtime, const Builtin& builtin, const Value& subject, const Arguments& arguments);
+Value apply(Runtime& runtime, const Builtin& builtin, const Value& subject,
+            const Arguments& arguments);
 Value bound_method(Runtime& runtime, const Value& self, const Builtin& method);
 Value function_value(Runtime& runtime, const Builtin& function);
 

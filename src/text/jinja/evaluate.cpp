@@ -15,7 +15,8 @@ class Macro final : public Object {
   bool callable() const override { return true; }
   Value call(Runtime&, const Arguments& arguments) override {
     std::shared_ptr<Frame> outer = frame_.lock();
-    if (!outer) raise("the macro '{}' was called after the scope that defines it had ended", code_.name);
+    if (!outer)
+      raise("the macro '{}' was called after the scope that defines it had ended", code_.name);
     return evaluator_.call_macro(code_, std::move(outer), arguments);
   }
   Value attribute(Runtime& runtime, std::string_view name) override {
@@ -62,7 +63,9 @@ class Evaluator::Level {
 class Evaluator::Redirect {
  public:
   explicit Redirect(Evaluator& evaluator)
-      : evaluator_(evaluator), text_(evaluator.runtime_.meter), out_(std::exchange(evaluator.out_, &text_)) {}
+      : evaluator_(evaluator),
+        text_(evaluator.runtime_.meter),
+        out_(std::exchange(evaluator.out_, &text_)) {}
   ~Redirect() { evaluator_.out_ = out_; }
   Redirect(const Redirect&) = delete;
   Redirect& operator=(const Redirect&) = delete;
@@ -88,7 +91,8 @@ class Evaluator::Enter {
   std::shared_ptr<Frame> before_;
 };
 
-Evaluator::Evaluator(const Template& tree, Runtime& runtime, uint32_t max_levels, const Inputs& inputs)
+Evaluator::Evaluator(const Template& tree, Runtime& runtime, uint32_t max_levels,
+                     const Inputs& inputs)
     : tree_(tree), runtime_(runtime), max_levels_(max_levels), globals_(tree.names.size()) {
   for (size_t i = 0; i < globals_.size(); ++i) {
     if (const auto input = inputs.find(tree.names[i]); input != inputs.end()) {
@@ -127,7 +131,8 @@ Evaluator::Flow Evaluator::execute(const Statement& statement) {
 std::shared_ptr<Frame> Evaluator::open_frame(const Body& body, std::shared_ptr<Frame> outer) const {
   auto frame = std::make_shared<Frame>(Frame{std::move(outer), {}});
   for (const NameId name : body.hidden) {
-    frame->variables.emplace_back(name, Value::undefined(fmt::format("'{}' is undefined", tree_.names[name])));
+    frame->variables.emplace_back(
+        name, Value::undefined(fmt::format("'{}' is undefined", tree_.names[name])));
   }
   return frame;
 }
@@ -163,8 +168,8 @@ Evaluator::Flow Evaluator::on(const ForStatement& statement) {
   return run_loop(statement, evaluate(statement.iterable), frame_, 0);
 }
 
-Evaluator::Flow Evaluator::run_loop(const ForStatement& statement, Value iterable, std::shared_ptr<Frame> outer,
-                                    uint32_t depth) {
+Evaluator::Flow Evaluator::run_loop(const ForStatement& statement, Value iterable,
+                                    std::shared_ptr<Frame> outer, uint32_t depth) {
   const Value variable = runtime_.object<Loop>(*this, statement, std::move(iterable), outer, depth);
   Loop& loop = *variable.object_as<Loop>();
   struct Finish {
@@ -224,7 +229,8 @@ Evaluator::Flow Evaluator::on(const CallStatement& statement) {
   const auto& call = std::get<CallExpr>(statement.call->node);
   const Value callee = evaluate(call.callee);
   Arguments arguments = evaluate(call.arguments);
-  arguments.keywords.emplace_back("caller", runtime_.object<Macro>(*this, *statement.caller, frame_));
+  arguments.keywords.emplace_back("caller",
+                                  runtime_.object<Macro>(*this, *statement.caller, frame_));
   position_ = statement.call->at;
   write_text(runtime_.call(callee, arguments));
   return Flow::next;
@@ -251,14 +257,16 @@ Evaluator::Flow Evaluator::on(const ScopeStatement& statement) {
 }
 
 void Evaluator::assign(const Target& target, Value value, Frame& frame) {
-  if (!target.unpacks && target.attribute.empty()) {
+  if (target.parts.empty() && target.attribute.empty()) {
     runtime_.meter.step(frame.variables.size() / 16);
     return frame.set(target.name, std::move(value));
   }
-  if (!target.unpacks) {
+  if (target.parts.empty()) {
     auto* ns = lookup(target.name).object_as<Namespace>();
     position_ = target.at;
-    if (!ns) raise("cannot assign the attribute '{}' of a value that is not a namespace", target.attribute);
+    if (!ns)
+      raise("cannot assign the attribute '{}' of a value that is not a namespace",
+            target.attribute);
     if (target.attribute.starts_with('_')) {
       raise("a namespace cannot store '{}': the name starts with '_'", target.attribute);
     }
@@ -275,7 +283,8 @@ void Evaluator::assign(const Target& target, Value value, Frame& frame) {
 
 // ---- macros ----
 
-Value Evaluator::call_macro(const MacroCode& macro, std::shared_ptr<Frame> outer, const Arguments& arguments) {
+Value Evaluator::call_macro(const MacroCode& macro, std::shared_ptr<Frame> outer,
+                            const Arguments& arguments) {
   const Level level(*this);
   const Enter enter(*this, open_frame(macro.body, std::move(outer)));
   Redirect redirect(*this);
@@ -314,7 +323,8 @@ void Evaluator::bind_parameters(const MacroCode& macro, const Arguments& argumen
   } else if (!keywords.empty()) {
     raise("macro '{}' takes no keyword argument '{}'", macro.name, keywords[0].first);
   }
-  const auto first_extra = arguments.positional.begin() + ptrdiff_t(std::min(n, arguments.positional.size()));
+  const auto first_extra =
+      arguments.positional.begin() + ptrdiff_t(std::min(n, arguments.positional.size()));
   if (macro.uses_varargs) {
     frame_->set(tree_.varargs, runtime_.tuple({first_extra, arguments.positional.end()}));
   } else if (first_extra != arguments.positional.end()) {
@@ -327,8 +337,8 @@ void Evaluator::bind_parameters(const MacroCode& macro, const Arguments& argumen
     } else if (parameter.otherwise) {
       frame_->set(parameter.name, evaluate(parameter.otherwise));
     } else {
-      frame_->set(parameter.name,
-                  Value::undefined(fmt::format("parameter '{}' was not provided", tree_.names[parameter.name])));
+      frame_->set(parameter.name, Value::undefined(fmt::format("parameter '{}' was not provided",
+                                                               tree_.names[parameter.name])));
     }
   }
 }
@@ -352,7 +362,8 @@ std::vector<Value> Evaluator::evaluate_all(const std::vector<ExprPtr>& exprs) {
 Arguments Evaluator::evaluate(const CallArguments& arguments) {
   Arguments values;
   values.positional = evaluate_all(arguments.positional);
-  for (const auto& [name, expr] : arguments.keywords) values.keywords.emplace_back(name, evaluate(expr));
+  for (const auto& [name, expr] : arguments.keywords)
+    values.keywords.emplace_back(name, evaluate(expr));
   if (arguments.more_positional) {
     for (Value& value : runtime_.items(evaluate(arguments.more_positional))) {
       values.positional.push_back(std::move(value));
@@ -360,7 +371,8 @@ Arguments Evaluator::evaluate(const CallArguments& arguments) {
   }
   if (arguments.more_keywords) {
     const Value more = evaluate(arguments.more_keywords);
-    if (!more.is_dict()) raise("the argument after ** must be a mapping, not '{}'", type_name(more));
+    if (!more.is_dict())
+      raise("the argument after ** must be a mapping, not '{}'", type_name(more));
     for (const auto& [key, value] : more.dict().entries) {
       if (!key.is_string()) raise("keywords must be strings");
       runtime_.meter.step(1 + values.keywords.size() / 16);
@@ -402,7 +414,8 @@ Value Evaluator::value_of(const ConditionalExpr& expr, Position at) {
   if (truth(evaluate(expr.test))) return evaluate(expr.then);
   if (expr.otherwise) return evaluate(expr.otherwise);
   return Value::undefined(fmt::format(
-      "the inline if-expression on line {} evaluated to false and no else section was defined.", at.line));
+      "the inline if-expression on line {} evaluated to false and no else section was defined.",
+      at.line));
 }
 
 Value Evaluator::value_of(const LogicExpr& expr, Position) {

@@ -61,8 +61,10 @@ class Evaluator {
   void write_text(const Value& value);
   std::shared_ptr<Frame> open_frame(const Body& body, std::shared_ptr<Frame> outer) const;
   void assign(const Target& target, Value value, Frame& frame);
-  Flow run_loop(const ForStatement& statement, Value iterable, std::shared_ptr<Frame> outer, uint32_t depth);
-  Value call_macro(const MacroCode& macro, std::shared_ptr<Frame> outer, const Arguments& arguments);
+  Flow run_loop(const ForStatement& statement, Value iterable, std::shared_ptr<Frame> outer,
+                uint32_t depth);
+  Value call_macro(const MacroCode& macro, std::shared_ptr<Frame> outer,
+                   const Arguments& arguments);
   void bind_parameters(const MacroCode& macro, const Arguments& arguments);
 
   // Expressions.
@@ -74,12 +76,16 @@ class Evaluator {
   Value lookup(NameId name) const;
   Value value_of(const ConstantExpr& expr, Position) { return expr.value; }
   Value value_of(const NameExpr& expr, Position) { return lookup(expr.name); }
-  Value value_of(const TupleExpr& expr, Position) { return runtime_.tuple(evaluate_all(expr.items)); }
+  Value value_of(const TupleExpr& expr, Position) {
+    return runtime_.tuple(evaluate_all(expr.items));
+  }
   Value value_of(const ListExpr& expr, Position) { return runtime_.list(evaluate_all(expr.items)); }
   Value value_of(const DictExpr& expr, Position at);
   Value value_of(const ConditionalExpr& expr, Position at);
   Value value_of(const LogicExpr& expr, Position);
-  Value value_of(const NotExpr& expr, Position) { return Value::boolean(!truth(evaluate(expr.operand))); }
+  Value value_of(const NotExpr& expr, Position) {
+    return Value::boolean(!truth(evaluate(expr.operand)));
+  }
   Value value_of(const SignExpr& expr, Position at);
   Value value_of(const CompareExpr& expr, Position at);
   Value value_of(const ArithmeticExpr& expr, Position at);

@@ -1,6 +1,6 @@
 #pragma once
-// How the template engine reports errors internally: one exception type that never leaves this folder.
-// ChatTemplate (text/chat_template.cpp) turns it into an Error.
+// How the template engine reports errors internally: one exception type that never leaves this
+// folder. ChatTemplate (text/chat_template.cpp) turns it into an Error.
 
 #include <cstdint>
 #include <optional>

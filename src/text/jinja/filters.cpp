@@ -15,7 +15,9 @@ namespace cera::text::jinja {
 namespace {
 
 /// str(subject), keeping markup.
-Value subject_text(Runtime& runtime, const Bound& args) { return runtime.to_string(args.subject()); }
+Value subject_text(Runtime& runtime, const Bound& args) {
+  return runtime.to_string(args.subject());
+}
 
 template <Value (*operation)(Runtime&, const String&)>
 Value text_filter(Runtime& runtime, const Bound& args) {
@@ -113,12 +115,14 @@ Value sort(Runtime& runtime, const Bound& args) {  // | reverse case_sensitive a
 
 Value dictsort(Runtime& runtime, const Bound& args) {  // | case_sensitive by reverse
   if (args.subject().is_undefined()) raise("{}", args.subject().undefined_message());
-  if (!args.subject().is_dict()) raise("dictsort needs a mapping, not '{}'", type_name(args.subject()));
+  if (!args.subject().is_dict())
+    raise("dictsort needs a mapping, not '{}'", type_name(args.subject()));
   const std::string by = args.find(2) ? args.string(2).text.str() : "key";
   if (by != "key" && by != "value") raise("dictsort sorts by 'key' or 'value', not '{}'", by);
   std::vector<Sortable> rows;
   for (const auto& [key, value] : args.subject().dict().entries) {
-    rows.push_back({{ignore_case(runtime, by == "key" ? key : value, args.flag(1))}, runtime.tuple({key, value})});
+    rows.push_back({{ignore_case(runtime, by == "key" ? key : value, args.flag(1))},
+                    runtime.tuple({key, value})});
   }
   return runtime.list(sorted(runtime, std::move(rows), args.flag(3)));
 }
@@ -170,7 +174,9 @@ Value unique(Runtime& runtime, const Bound& args) {  // | case_sensitive attribu
   for (Value& value : runtime.items(args.subject())) {
     Value key = ignore_case(runtime, getter(value), args.flag(1));
     if (!hashable(key)) raise("unhashable type: '{}'", type_name(key));
-    if (std::any_of(seen.begin(), seen.end(), [&](const Value& s) { return runtime.equal(s, key); })) continue;
+    if (std::any_of(seen.begin(), seen.end(),
+                    [&](const Value& s) { return runtime.equal(s, key); }))
+      continue;
     seen.push_back(std::move(key));
     kept.push_back(std::move(value));
   }
@@ -179,12 +185,14 @@ Value unique(Runtime& runtime, const Bound& args) {  // | case_sensitive attribu
 
 // ---- filters that call filters and tests ----
 
-const Builtin& named(const Value& name, const Builtin* (*find)(std::string_view), std::string_view what) {
+const Builtin& named(const Value& name, const Builtin* (*find)(std::string_view),
+                     std::string_view what) {
   if (name.is_undefined()) {
     raise("no {} of that name ({}; did you forget to quote it?)", what, name.undefined_message());
   }
   const Builtin* builtin = name.is_string() ? find(name.str()) : nullptr;
-  if (!builtin || !builtin->run) raise("no {} named '{}'", what, name.is_string() ? name.str() : "?");
+  if (!builtin || !builtin->run)
+    raise("no {} named '{}'", what, name.is_string() ? name.str() : "?");
   return *builtin;
 }
 
@@ -206,9 +214,12 @@ Value map(Runtime& runtime, const Bound& args) {
   }
   const Value *attribute = nullptr, *otherwise = nullptr;
   for (const auto& [key, value] : raw.keywords) {
-    if (key == "attribute") attribute = &value;
-    else if (key == "default") otherwise = &value;
-    else raise("map() got an unexpected argument '{}'", key);
+    if (key == "attribute")
+      attribute = &value;
+    else if (key == "default")
+      otherwise = &value;
+    else
+      raise("map() got an unexpected argument '{}'", key);
   }
   if (!attribute) raise("map requires a filter argument");
   const Getter getter(runtime, attribute, otherwise);
@@ -237,7 +248,9 @@ Value select(Runtime& runtime, const Bound& args) {
 
 // ---- sequences ----
 
-Value list(Runtime& runtime, const Bound& args) { return runtime.list(runtime.items(args.subject())); }
+Value list(Runtime& runtime, const Bound& args) {
+  return runtime.list(runtime.items(args.subject()));
+}
 
 Value length(Runtime& runtime, const Bound& args) {
   return Value::integer(int64_t(runtime.length(args.subject())));
@@ -268,7 +281,8 @@ Value items(Runtime& runtime, const Bound& args) {
   if (args.subject().is_undefined()) return runtime.iterator({});
   if (!args.subject().is_dict()) raise("Can only get item pairs from a mapping.");
   std::vector<Value> pairs;
-  for (const auto& [key, value] : args.subject().dict().entries) pairs.push_back(runtime.tuple({key, value}));
+  for (const auto& [key, value] : args.subject().dict().entries)
+    pairs.push_back(runtime.tuple({key, value}));
   return runtime.iterator(std::move(pairs));
 }
 
@@ -290,7 +304,8 @@ Value sum(Runtime& runtime, const Bound& args) {  // | attribute start
   Value total = args.find(2) ? args.at(2) : Value::integer(0);
   if (total.is_string()) raise("sum() can't sum strings [use ''.join(seq) instead]");
   Cursor cursor(runtime, args.subject());
-  for (Value value; cursor.next(value);) total = runtime.binary(BinaryOp::add, total, getter(value));
+  for (Value value; cursor.next(value);)
+    total = runtime.binary(BinaryOp::add, total, getter(value));
   return total;
 }
 
@@ -315,7 +330,8 @@ Value slice(Runtime& runtime, const Bound& args) {  // slices | fill_with
   const int64_t n = args.integer(1);
   if (n == 0) raise("integer division or modulo by zero");
   std::vector<Value> slices;
-  const size_t each = n > 0 ? items.size() / size_t(n) : 0, longer = n > 0 ? items.size() % size_t(n) : 0;
+  const size_t each = n > 0 ? items.size() / size_t(n) : 0,
+               longer = n > 0 ? items.size() % size_t(n) : 0;
   auto at = items.begin();
   for (size_t i = 0; int64_t(i) < n; ++i) {
     const auto end = at + ptrdiff_t(each + (i < longer));
@@ -334,7 +350,8 @@ bool remove_underscores(std::string& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') continue;
     const bool between = i > 0 && i + 1 < text.size() && text[i - 1] != '_' && text[i + 1] != '_';
-    if (!between || !std::isalnum(uint8_t(text[i - 1])) || !std::isalnum(uint8_t(text[i + 1]))) return false;
+    if (!between || !std::isalnum(uint8_t(text[i - 1])) || !std::isalnum(uint8_t(text[i + 1])))
+      return false;
   }
   std::erase(text, '_');
   return true;
@@ -345,7 +362,8 @@ std::optional<double> parse_real(std::string text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.erase(0, 1);
   std::string name = text;
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return char(unicode::to_lower(uint8_t(c))); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return char(unicode::to_lower(uint8_t(c))); });
   double value = 0;
   if (name == "inf" || name == "infinity") {
     value = std::numeric_limits<double>::infinity();
@@ -355,7 +373,8 @@ std::optional<double> parse_real(std::string text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool digits = !text.empty() && (text[0] == '.' || (text[0] >= '0' && text[0] <= '9'));
     if (!digits || end != text.data() + text.size()) return {};
-    if (error == std::errc::result_out_of_range) value = text.find("e-") == text.npos ? HUGE_VAL : 0;
+    if (error == std::errc::result_out_of_range)
+      value = text.find("e-") == text.npos ? HUGE_VAL : 0;
   }
   return negative ? -value : value;
 }
@@ -383,14 +402,16 @@ std::optional<int64_t> parse_integer(std::string text, int64_t base) {
   if (!remove_underscores(text) || text.empty() || text.starts_with('-')) return {};
   if (negative) text.insert(0, 1, '-');
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base ? int(base) : 10);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, base ? int(base) : 10);
   if (end != text.data() + text.size()) return {};
   if (error == std::errc::result_out_of_range) raise("the integer does not fit in 64 bits");
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 Value truncated(double value) {
-  if (!(std::fabs(value) < 0x1p63)) raise("the number {} does not fit in 64 bits", float_repr(value));
+  if (!(std::fabs(value) < 0x1p63))
+    raise("the number {} does not fit in 64 bits", float_repr(value));
   return Value::integer(int64_t(value));
 }
 
@@ -400,7 +421,8 @@ Value to_int(Runtime& runtime, const Bound& args) {  // | default base
   if (value.is_string()) {
     if (value.str().size() > 400) return otherwise;
     const Value stripped = strings::strip(runtime, value.string(), nullptr, strings::Side::both);
-    if (const auto parsed = parse_integer(stripped.str(), args.integer(2, 10))) return Value::integer(*parsed);
+    if (const auto parsed = parse_integer(stripped.str(), args.integer(2, 10)))
+      return Value::integer(*parsed);
   }
   if (value.is_integer()) return Value::integer(value.as_integer());
   if (value.kind() == Value::Kind::big_integer) return value;
@@ -465,13 +487,15 @@ Value replace(Runtime& runtime, const Bound& args) {  // old new | count
   const Value text = subject_text(runtime, args);
   const Value from = runtime.to_string(args.at(1)), to = runtime.to_string(args.at(2));
   const int64_t limit = args.given(3) ? args.integer(3) : -1;
-  const Value replaced = strings::replace(runtime, text.string(), from.string(), to.string(), limit);
+  const Value replaced =
+      strings::replace(runtime, text.string(), from.string(), to.string(), limit);
   return replaced.string().markup ? runtime.string(replaced.string().text) : replaced;
 }
 
 Value center(Runtime& runtime, const Bound& args) {  // | width
   const SpanText blank(" ", Origin::template_text);
-  return strings::pad(runtime, subject_text(runtime, args).string(), args.integer(1, 80), blank, strings::Side::both);
+  return strings::pad(runtime, subject_text(runtime, args).string(), args.integer(1, 80), blank,
+                      strings::Side::both);
 }
 
 Value indent(Runtime& runtime, const Bound& args) {  // | width first blank
@@ -482,7 +506,8 @@ Value indent(Runtime& runtime, const Bound& args) {  // | width first blank
   } else {
     const int64_t width = args.integer(1, 4);
     if (width > 10'000) raise("an indentation of {} is not supported", width);
-    indentation = SpanText(std::string(size_t(std::max<int64_t>(width, 0)), ' '), Origin::template_text);
+    indentation =
+        SpanText(std::string(size_t(std::max<int64_t>(width, 0)), ' '), Origin::template_text);
   }
   const Value ended = runtime.binary(BinaryOp::add, args.subject(), runtime.text("\n"));
   const std::vector<Value> lines = strings::split_lines(runtime, ended.string(), false);
@@ -505,7 +530,8 @@ Value truncate(Runtime& runtime, const Bound& args) {  // | length killwords end
   if (length < end_length) raise("expected length >= {}, got {}", end_length, length);
   if (leeway < 0) raise("expected leeway >= 0, got {}", leeway);
   if (int64_t(runtime.length(subject)) - leeway <= length) return subject;
-  Value kept = runtime.slice(subject, Value::none(), Value::integer(length - end_length), Value::none());
+  Value kept =
+      runtime.slice(subject, Value::none(), Value::integer(length - end_length), Value::none());
   if (!args.flag(2)) {
     if (!kept.is_string()) raise("truncate needs a string, not '{}'", type_name(subject));
     const Value blank = runtime.text(" ");
@@ -534,7 +560,8 @@ void append_quoted(TextBuilder& out, const SpanText& text, bool query) {
   const std::string_view kept = query ? "_.-~" : "_.-~/";
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text.str()[i];
-    const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    const bool alphanumeric =
+        (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     if (alphanumeric || kept.find(c) != kept.npos) {
       out.append(text, i, 1);
     } else {
@@ -551,7 +578,8 @@ Value urlencode(Runtime& runtime, const Bound& args) {
     append_quoted(out, runtime.to_text(subject), false);
     return std::move(out).finish();
   }
-  std::vector<Value> rows = subject.is_dict() ? runtime.items(items(runtime, args)) : runtime.items(subject);
+  std::vector<Value> rows =
+      subject.is_dict() ? runtime.items(items(runtime, args)) : runtime.items(subject);
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::vector<Value> pair = runtime.items(rows[i]);
     if (pair.size() != 2) raise("urlencode needs pairs, not {} values", pair.size());
@@ -588,7 +616,8 @@ Value tojson(Runtime& runtime, const Bound& args) {  // | ensure_ascii indent se
   } else if (args.given(2)) {
     const int64_t width = args.integer(2);
     if (width > 1000) raise("an indentation of {} is not supported", width);
-    options.indent = SpanText(std::string(size_t(std::max<int64_t>(width, 0)), ' '), Origin::template_text);
+    options.indent =
+        SpanText(std::string(size_t(std::max<int64_t>(width, 0)), ' '), Origin::template_text);
   }
   if (args.given(3)) {
     const std::vector<Value> pair = runtime.items(args.at(3));
@@ -621,13 +650,17 @@ Value safe(Runtime& runtime, const Bound& args) {
   return text.string().markup ? text : runtime.string(text.string().text, true);
 }
 
-Value escape(Runtime& runtime, const Bound& args) { return runtime.escaped(args.subject()); }
+Value escape(Runtime& runtime, const Bound& args) {
+  return runtime.escaped(args.subject());
+}
 
 Value force_escape(Runtime& runtime, const Bound& args) {
   return runtime.escaped(runtime.string(runtime.to_text(args.subject())));
 }
 
-Value string(Runtime& runtime, const Bound& args) { return subject_text(runtime, args); }
+Value string(Runtime& runtime, const Bound& args) {
+  return subject_text(runtime, args);
+}
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Global functions: range, dict, namespace, joiner, cycler, and transformers' raise_exception, strftime_now.
+// Global functions: range, dict, namespace, joiner, cycler, and transformers' raise_exception,
+// strftime_now.
 
 #include <ctime>
 
@@ -11,7 +12,8 @@ constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
 
 Value range(Runtime& runtime, const Bound& args) {
   const std::vector<Value>& given = args.raw().positional;
-  if (given.empty() || given.size() > 3 || !args.raw().keywords.empty()) raise("range() takes 1 to 3 integers");
+  if (given.empty() || given.size() > 3 || !args.raw().keywords.empty())
+    raise("range() takes 1 to 3 integers");
   const auto integer = [&](size_t i) { return to_index(given[i], "range() arguments"); };
   const int64_t start = given.size() > 1 ? integer(0) : 0;
   const int64_t stop = integer(given.size() > 1 ? 1 : 0);
@@ -19,7 +21,8 @@ Value range(Runtime& runtime, const Bound& args) {
   if (step == 0) raise("range() step must not be zero");
   std::vector<Value> items;
   for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
-    if (int64_t(items.size()) == kMaxRange) raise("a range may not have more than {} items", kMaxRange);
+    if (int64_t(items.size()) == kMaxRange)
+      raise("a range may not have more than {} items", kMaxRange);
     items.push_back(Value::integer(i));
     if (__builtin_add_overflow(i, step, &i)) break;
   }
@@ -46,7 +49,9 @@ Runtime::Entries entries(Runtime& runtime, const Bound& args) {
   return made;
 }
 
-Value dict(Runtime& runtime, const Bound& args) { return runtime.dict(entries(runtime, args)); }
+Value dict(Runtime& runtime, const Bound& args) {
+  return runtime.dict(entries(runtime, args));
+}
 
 Value make_namespace(Runtime& runtime, const Bound& args) {
   return runtime.make_namespace(entries(runtime, args));
@@ -59,7 +64,8 @@ class Joiner final : public Object {
   bool callable() const override { return true; }
   uint32_t depth() const override { return separator_.depth() + 1; }
   Value call(Runtime& runtime, const Arguments& arguments) override {
-    if (!arguments.positional.empty() || !arguments.keywords.empty()) raise("a joiner takes no arguments");
+    if (!arguments.positional.empty() || !arguments.keywords.empty())
+      raise("a joiner takes no arguments");
     return std::exchange(used_, true) ? separator_ : runtime.text("");
   }
 
@@ -104,7 +110,8 @@ class Cycler final : public Object {
 };
 
 Value cycler(Runtime& runtime, const Bound& args) {
-  if (args.raw().positional.empty() || !args.raw().keywords.empty()) raise("a cycler needs at least one item");
+  if (args.raw().positional.empty() || !args.raw().keywords.empty())
+    raise("a cycler needs at least one item");
   const Value items = runtime.tuple(args.raw().positional);
   runtime.check_depth(items.depth() + 1);
   return runtime.object<Cycler>(items);
@@ -129,8 +136,10 @@ Value strftime_now(Runtime& runtime, const Bound& args) {  // format
     const char code = text[i] == '%' && i + 1 < text.size() ? text[i + 1] : 0;
     if (code == 'f') pattern += "000000";
     if (code == '%') pattern += "%%";
-    if (code == 'f' || code == '%' || code == 'z' || code == 'Z') ++i;
-    else pattern += text[i];
+    if (code == 'f' || code == '%' || code == 'z' || code == 'Z')
+      ++i;
+    else
+      pattern += text[i];
   }
   std::string out(pattern.size() * 32 + 64, '\0');
   out.resize(std::strftime(out.data(), out.size(), pattern.c_str(), &local));

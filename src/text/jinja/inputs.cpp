@@ -11,10 +11,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Roles name the parts of a template ("<|im_start|>user"); anything else in that place is just text.
+/// Roles name the parts of a template ("<|im_start|>user"); anything else in that place is just
+/// text.
 bool is_identifier(std::string_view role) {
   return !role.empty() && std::all_of(role.begin(), role.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-';
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+           c == '-';
   });
 }
 
@@ -26,23 +28,35 @@ class Converter {
   Value convert(const Json& json, uint32_t depth = 0) const {
     if (depth > max_depth_) {
       throw Failure{ErrorCode::invalid_argument,
-                    fmt::format("'{}' is nested deeper than {} levels", what_, max_depth_), {}};
+                    fmt::format("'{}' is nested deeper than {} levels", what_, max_depth_),
+                    {}};
     }
     switch (json.type()) {
-      case Json::value_t::null: return Value::none();
-      case Json::value_t::boolean: return Value::boolean(json.get<bool>());
-      case Json::value_t::number_integer: return Value::integer(json.get<int64_t>());
+      case Json::value_t::null:
+        return Value::none();
+      case Json::value_t::boolean:
+        return Value::boolean(json.get<bool>());
+      case Json::value_t::number_integer:
+        return Value::integer(json.get<int64_t>());
       case Json::value_t::number_unsigned: {
         const auto value = json.get<uint64_t>();
-        return value <= uint64_t(INT64_MAX) ? Value::integer(int64_t(value)) : Value::big_integer(value);
+        return value <= uint64_t(INT64_MAX) ? Value::integer(int64_t(value))
+                                            : Value::big_integer(value);
       }
-      case Json::value_t::number_float: return Value::real(json.get<double>());
-      case Json::value_t::string: return input_text(json.get_ref<const std::string&>(), Origin::content);
-      case Json::value_t::array: return convert_array(json, depth);
-      case Json::value_t::object: return convert_object(json, depth);
-      default: break;
+      case Json::value_t::number_float:
+        return Value::real(json.get<double>());
+      case Json::value_t::string:
+        return input_text(json.get_ref<const std::string&>(), Origin::content);
+      case Json::value_t::array:
+        return convert_array(json, depth);
+      case Json::value_t::object:
+        return convert_object(json, depth);
+      default:
+        break;
     }
-    throw Failure{ErrorCode::invalid_argument, fmt::format("'{}' holds something that is not JSON", what_), {}};
+    throw Failure{ErrorCode::invalid_argument,
+                  fmt::format("'{}' holds something that is not JSON", what_),
+                  {}};
   }
 
  private:

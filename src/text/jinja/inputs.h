@@ -1,5 +1,6 @@
 #pragma once
-// JSON from outside as values of the template language. Not metered: its size is the caller's business.
+// JSON from outside as values of the template language. Not metered: its size is the caller's
+// business.
 
 #include <string>
 #include <string_view>

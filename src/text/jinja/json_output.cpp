@@ -1,5 +1,5 @@
-// json.dumps, with the origin of every byte: punctuation and numbers belong to the template, the inside of a
-// string to whoever wrote the string.
+// json.dumps, with the origin of every byte: punctuation and numbers belong to the template, the
+// inside of a string to whoever wrote the string.
 
 #include <cmath>
 
@@ -29,25 +29,35 @@ class JsonWriter {
   void write(const Value& value, uint32_t depth) {
     runtime_.check_depth(depth);
     switch (value.kind()) {
-      case Value::Kind::string: return write_string(value.string().text);
-      case Value::Kind::dict: return write_dict(value.dict(), depth);
+      case Value::Kind::string:
+        return write_string(value.string().text);
+      case Value::Kind::dict:
+        return write_dict(value.dict(), depth);
       case Value::Kind::sequence:
-        if (value.sequence()->flavor <= Sequence::Flavor::group) return write_list(*value.sequence(), depth);
+        if (value.sequence()->flavor <= Sequence::Flavor::group)
+          return write_list(*value.sequence(), depth);
         break;
       case Value::Kind::undefined:
-      case Value::Kind::object: break;
-      default: return out_.append(scalar(value));
+      case Value::Kind::object:
+        break;
+      default:
+        return out_.append(scalar(value));
     }
     raise("Object of type {} is not JSON serializable", type_name(value));
   }
 
   static std::string scalar(const Value& value) {
     switch (value.kind()) {
-      case Value::Kind::none: return "null";
-      case Value::Kind::boolean: return value.as_boolean() ? "true" : "false";
-      case Value::Kind::integer: return fmt::to_string(value.as_integer());
-      case Value::Kind::big_integer: return fmt::to_string(value.as_big_integer());
-      default: break;
+      case Value::Kind::none:
+        return "null";
+      case Value::Kind::boolean:
+        return value.as_boolean() ? "true" : "false";
+      case Value::Kind::integer:
+        return fmt::to_string(value.as_integer());
+      case Value::Kind::big_integer:
+        return fmt::to_string(value.as_big_integer());
+      default:
+        break;
     }
     const double real = value.as_real();
     if (std::isnan(real)) return "NaN";
@@ -125,14 +135,22 @@ class JsonWriter {
   /// Empty when the code point stands for itself.
   std::string escaped(char32_t c) const {
     switch (c) {
-      case '"': return "\\\"";
-      case '\\': return "\\\\";
-      case '\n': return "\\n";
-      case '\r': return "\\r";
-      case '\t': return "\\t";
-      case '\f': return "\\f";
-      case '\b': return "\\b";
-      default: break;
+      case '"':
+        return "\\\"";
+      case '\\':
+        return "\\\\";
+      case '\n':
+        return "\\n";
+      case '\r':
+        return "\\r";
+      case '\t':
+        return "\\t";
+      case '\f':
+        return "\\f";
+      case '\b':
+        return "\\b";
+      default:
+        break;
     }
     if (c >= 0x20 && (!options_.ensure_ascii || c < 0x7F || c >= unicode::kInvalid)) return {};
     if (c < 0x10000) return fmt::format("\\u{:04x}", uint32_t(c));

@@ -25,7 +25,9 @@ std::string normalized(std::string_view source) {
   return out;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 class Lexer {
  public:
@@ -46,11 +48,16 @@ class Lexer {
   }
 
  private:
-  char peek(size_t offset = 0) const { return at_ + offset < source_.size() ? source_[at_ + offset] : '\0'; }
-  bool looking_at(std::string_view text) const { return std::string_view(source_).substr(at_).starts_with(text); }
+  char peek(size_t offset = 0) const {
+    return at_ + offset < source_.size() ? source_[at_ + offset] : '\0';
+  }
+  bool looking_at(std::string_view text) const {
+    return std::string_view(source_).substr(at_).starts_with(text);
+  }
 
   size_t next_tag() const {
-    for (size_t i = source_.find('{', at_); i != kNone && i + 1 < source_.size(); i = source_.find('{', i + 1)) {
+    for (size_t i = source_.find('{', at_); i != kNone && i + 1 < source_.size();
+         i = source_.find('{', i + 1)) {
       const char c = source_[i + 1];
       if (c == '{' || c == '%' || c == '#') return i;
     }
@@ -146,7 +153,8 @@ class Lexer {
     i = skip_space(i);
     if (!std::string_view(source_).substr(i).starts_with(word)) return {};
     i = skip_space(i + word.size());
-    const char sign = i < source_.size() && (source_[i] == '-' || source_[i] == '+') ? source_[i] : '\0';
+    const char sign =
+        i < source_.size() && (source_[i] == '-' || source_[i] == '+') ? source_[i] : '\0';
     i += sign != '\0';
     if (!std::string_view(source_).substr(i).starts_with("%}")) return {};
     return TagEnd{sign, i + 2};
@@ -230,7 +238,8 @@ class Lexer {
       ++at_;
       take_digits(real, is_digit);
     }
-    const bool exponent = (peek() | 0x20) == 'e' && is_digit(peek(1 + (peek(1) == '+' || peek(1) == '-')));
+    const bool exponent =
+        (peek() | 0x20) == 'e' && is_digit(peek(1 + (peek(1) == '+' || peek(1) == '-')));
     if (!after_dot && exponent) {
       real += 'e';
       ++at_;
@@ -253,7 +262,9 @@ class Lexer {
     int base = 10;
     for (const auto& [letter, of] : {std::pair{'x', 16}, {'o', 8}, {'b', 2}}) {
       const auto allowed = [&, n = of](char c) {
-        const int value = is_digit(c) ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : 99;
+        const int value = is_digit(c)                              ? c - '0'
+                          : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                                   : 99;
         return value < n;
       };
       if (peek() != '0' || (peek(1) | 0x20) != letter || !allowed(peek(2))) continue;
@@ -265,7 +276,8 @@ class Lexer {
     if (base == 10 && peek() == '0') take_digits(digits, [](char c) { return c == '0'; });
     if (base == 10 && digits.empty()) take_digits(digits, is_digit);
     Token& token = add(Token::Type::integer, begin, digits);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, base);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), token.integer, base);
     if (error != std::errc()) raise_at(token.at, "the integer does not fit in 64 bits");
   }
 
@@ -276,7 +288,8 @@ class Lexer {
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) raise_at(position(begin), "the string is not closed");
     add(Token::Type::string, begin);
-    tokens_.back().text = unescaped(std::string_view(source_).substr(begin + 1, end - begin - 1), tokens_.back().at);
+    tokens_.back().text =
+        unescaped(std::string_view(source_).substr(begin + 1, end - begin - 1), tokens_.back().at);
     at_ = end + 1;
   }
 
@@ -310,10 +323,13 @@ class Lexer {
     return out;
   }
 
-  static void append_code(std::string& out, std::string_view digits, size_t n, int base, Position at) {
+  static void append_code(std::string& out, std::string_view digits, size_t n, int base,
+                          Position at) {
     uint32_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-    const bool whole = error == std::errc() && digits.size() == n && end == digits.data() + digits.size();
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    const bool whole =
+        error == std::errc() && digits.size() == n && end == digits.data() + digits.size();
     if (!whole || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) {
       raise_at(at, "a string has a malformed escape");
     }
@@ -321,9 +337,9 @@ class Lexer {
   }
 
   void lex_symbol(std::string& open) {
-    constexpr std::string_view kSymbols[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~",
-                                             "[",  "]",  "(",  ")",  "{",  "}",  ">", "<", "=", ".", ":", "|",
-                                             ",",  ";"};
+    constexpr std::string_view kSymbols[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                             "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                             ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
     const auto* symbol = std::find_if(std::begin(kSymbols), std::end(kSymbols),
                                       [&](std::string_view s) { return looking_at(s); });
     if (symbol == std::end(kSymbols)) {
@@ -336,7 +352,8 @@ class Lexer {
     if (c == '{') open += '}';
     if (c == ')' || c == ']' || c == '}') {
       if (open.empty()) raise_at(position(at_), "unexpected '{}'", c);
-      if (open.back() != c) raise_at(position(at_), "unexpected '{}', expected '{}'", c, open.back());
+      if (open.back() != c)
+        raise_at(position(at_), "unexpected '{}', expected '{}'", c, open.back());
       open.pop_back();
     }
     add(Token::Type::symbol, at_, std::string(*symbol));
@@ -352,6 +369,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(normalized(source)).run(); }
+std::vector<Token> tokenize(std::string_view source) {
+  return Lexer(normalized(source)).run();
+}
 
 }  // namespace cera::text::jinja

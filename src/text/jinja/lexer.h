@@ -12,16 +12,16 @@ namespace cera::text::jinja {
 
 struct Token {
   enum class Type : uint8_t {
-    data,            // text between tags
-    print_begin,     // {{
+    data,         // text between tags
+    print_begin,  // {{
     print_end,
-    block_begin,     // {%
+    block_begin,  // {%
     block_end,
     name,
-    string,          // text holds the value, escapes resolved
+    string,  // text holds the value, escapes resolved
     integer,
     real,
-    symbol,          // an operator or bracket
+    symbol,  // an operator or bracket
     end,
   };
   Type type = Type::end;

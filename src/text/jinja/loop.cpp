@@ -4,8 +4,8 @@
 
 namespace cera::text::jinja {
 
-Loop::Loop(Evaluator& evaluator, const ForStatement& statement, Value iterable, std::shared_ptr<Frame> outer,
-           uint32_t depth)
+Loop::Loop(Evaluator& evaluator, const ForStatement& statement, Value iterable,
+           std::shared_ptr<Frame> outer, uint32_t depth)
     : evaluator_(evaluator),
       statement_(statement),
       outer_(outer),
@@ -72,8 +72,10 @@ Value Loop::attribute(Runtime&, std::string_view name) {
   if (name == "revindex0") return Value::integer(length() - index0_ - 1);
   if (name == "depth") return Value::integer(int64_t(depth_) + 1);
   if (name == "depth0") return Value::integer(depth_);
-  if (name == "previtem") return index0_ == 0 ? Value::undefined("there is no previous item") : before_;
-  if (name == "nextitem") return peek() ? ahead_.front() : Value::undefined("there is no next item");
+  if (name == "previtem")
+    return index0_ == 0 ? Value::undefined("there is no previous item") : before_;
+  if (name == "nextitem")
+    return peek() ? ahead_.front() : Value::undefined("there is no next item");
   return {};
 }
 
@@ -97,8 +99,10 @@ Value Loop::changed(Runtime& runtime, const Bound& args) {
 }
 
 Value Loop::call(Runtime& runtime, const Arguments& arguments) {
-  if (!statement_.recursive) raise("the loop must have the 'recursive' marker to be called recursively");
-  if (arguments.positional.size() != 1 || !arguments.keywords.empty()) raise("loop() takes one iterable");
+  if (!statement_.recursive)
+    raise("the loop must have the 'recursive' marker to be called recursively");
+  if (arguments.positional.size() != 1 || !arguments.keywords.empty())
+    raise("loop() takes one iterable");
   const std::shared_ptr<Frame> outer = outer_.lock();
   if (!outer) raise("loop() was called after the loop had ended");
   TextBuilder text(runtime.meter);

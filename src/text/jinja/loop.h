@@ -1,5 +1,6 @@
 #pragma once
-// The variable `loop` of a running `for`. It feeds the loop, so that it can look ahead only when asked to.
+// The variable `loop` of a running `for`. It feeds the loop, so that it can look ahead only when
+// asked to.
 
 #include <deque>
 #include <memory>
@@ -10,8 +11,8 @@ namespace cera::text::jinja {
 
 class Loop final : public Object {
  public:
-  Loop(Evaluator& evaluator, const ForStatement& statement, Value iterable, std::shared_ptr<Frame> outer,
-       uint32_t depth);
+  Loop(Evaluator& evaluator, const ForStatement& statement, Value iterable,
+       std::shared_ptr<Frame> outer, uint32_t depth);
 
   /// The next item that passes the loop's `if`.
   bool next(Value& out);

@@ -1,6 +1,6 @@
 #pragma once
-// What one rendering may cost. Work is counted in steps (about one per evaluated node or 64 bytes moved),
-// memory in bytes that values hold at the same time.
+// What one rendering may cost. Work is counted in steps (about one per evaluated node or 64 bytes
+// moved), memory in bytes that values hold at the same time.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,8 @@ class Meter {
   size_t bytes_ = 0;
 };
 
-/// Bytes taken from a meter until this goes away. Without a meter (inputs, literals) it counts nothing.
+/// Bytes taken from a meter until this goes away. Without a meter (inputs, literals) it counts
+/// nothing.
 class Account {
  public:
   Account() = default;

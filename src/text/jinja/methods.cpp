@@ -1,5 +1,5 @@
-// Methods of str, list, tuple, range and dict. Those that would change their object are known, but forbidden,
-// as in Jinja's immutable sandbox.
+// Methods of str, list, tuple, range and dict. Those that would change their object are known, but
+// forbidden, as in Jinja's immutable sandbox.
 
 #include <algorithm>
 
@@ -13,10 +13,14 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
-const String& self(const Bound& args) { return args.subject().string(); }
+const String& self(const Bound& args) {
+  return args.subject().string();
+}
 
 /// The argument as separator or set of characters; null when it is none or left out.
-const String* text_or_null(const Bound& args, size_t i) { return args.given(i) ? &args.string(i) : nullptr; }
+const String* text_or_null(const Bound& args, size_t i) {
+  return args.given(i) ? &args.string(i) : nullptr;
+}
 
 /// An argument that markup has escaped before it lets it in.
 Value admitted(Runtime& runtime, const Bound& args, size_t i) {
@@ -64,13 +68,16 @@ Value join(Runtime& runtime, const Bound& args) {  // iterable
   return strings::join(runtime, self(args), items, self(args).markup);
 }
 
-Value format(Runtime& runtime, const Bound& args) { return runtime.brace_format(args.subject(), args.raw()); }
+Value format(Runtime& runtime, const Bound& args) {
+  return runtime.brace_format(args.subject(), args.raw());
+}
 
 template <strings::Side text_side>
 Value pad(Runtime& runtime, const Bound& args) {  // width | fillchar
   SpanText fill(" ", Origin::template_text);
   if (args.find(2)) {
-    if (runtime.length(args.at(2)) != 1) raise("the fill character must be exactly one character long");
+    if (runtime.length(args.at(2)) != 1)
+      raise("the fill character must be exactly one character long");
     fill = admitted(runtime, args, 2).string().text;
   }
   return strings::pad(runtime, self(args), args.integer(1), fill, text_side);
@@ -81,13 +88,15 @@ Value zero_fill(Runtime& runtime, const Bound& args) {  // width
   const std::string& text = self(args).text.str();
   const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+');
   const Value digits = strings::part(runtime, self(args), sign, text.size());
-  const Value padded = strings::pad(runtime, digits.string(), args.integer(1) - int64_t(sign), zero, strings::Side::right);
+  const Value padded = strings::pad(runtime, digits.string(), args.integer(1) - int64_t(sign), zero,
+                                    strings::Side::right);
   return runtime.binary(BinaryOp::add, strings::part(runtime, self(args), 0, sign), padded);
 }
 
 // ---- looking for text ----
 
-/// The part of the subject that arguments i (start) and i + 1 (end) leave, in code points of the subject.
+/// The part of the subject that arguments i (start) and i + 1 (end) leave, in code points of the
+/// subject.
 struct Window {
   Value text;
   int64_t start = 0;
@@ -104,7 +113,8 @@ Window window(Runtime& runtime, const Bound& args, size_t i) {
   };
   const int64_t start = bound(i, 0), end = std::min(bound(i + 1, length), length);
   if (start > end) return {runtime.text(""), start, true};
-  return {runtime.slice(args.subject(), Value::integer(start), Value::integer(end), Value::none()), start, false};
+  return {runtime.slice(args.subject(), Value::integer(start), Value::integer(end), Value::none()),
+          start, false};
 }
 
 /// In code points; -1 when it is not there.
@@ -139,13 +149,16 @@ Value count(Runtime& runtime, const Bound& args) {  // sub | start end
   if (needle.text.empty()) return Value::integer(int64_t(unicode::length(text)) + 1);
   const Searcher searcher(needle.text.str());
   int64_t n = 0;
-  for (size_t at = searcher.find(text); at != kNone; at = searcher.find(text, at + needle.text.size())) ++n;
+  for (size_t at = searcher.find(text); at != kNone;
+       at = searcher.find(text, at + needle.text.size()))
+    ++n;
   return Value::integer(n);
 }
 
 bool has_affix(const std::string& text, const Value& affix, bool at_end, std::string_view method) {
   if (affix.is_undefined()) raise("{}", affix.undefined_message());
-  if (!affix.is_string()) raise("{} needs a string or a tuple of strings, not '{}'", method, type_name(affix));
+  if (!affix.is_string())
+    raise("{} needs a string or a tuple of strings, not '{}'", method, type_name(affix));
   return at_end ? text.ends_with(affix.str()) : text.starts_with(affix.str());
 }
 
@@ -186,15 +199,21 @@ Value all_are(Runtime& runtime, const Bound& args) {
   return Value::boolean(of_empty || !text.empty());
 }
 
-bool is_alphanumeric(char32_t c) { return unicode::is_letter(c) || unicode::is_numeric(c); }
-bool is_ascii(char32_t c) { return c < 0x80; }
+bool is_alphanumeric(char32_t c) {
+  return unicode::is_letter(c) || unicode::is_numeric(c);
+}
+bool is_ascii(char32_t c) {
+  return c < 0x80;
+}
 
 template <bool upper>
 Value has_case(Runtime& runtime, const Bound& args) {
   return apply(runtime, *find_test(upper ? "upper" : "lower"), args.subject(), {});
 }
 
-Value unsupported(Runtime&, const Bound& args) { raise("str.{} is not supported", args.name()); }
+Value unsupported(Runtime&, const Bound& args) {
+  raise("str.{} is not supported", args.name());
+}
 
 const BuiltinTable& text_methods() {
   using strings::Side;
@@ -260,7 +279,8 @@ Value sequence_index(Runtime& runtime, const Bound& args) {  // value | start st
     return std::clamp<int64_t>(value < 0 ? value + n : value, 0, n);
   };
   for (int64_t i = bound(2, 0), stop = bound(3, n); i < stop; ++i) {
-    if (items[size_t(i)].same(args.at(1)) || runtime.equal(items[size_t(i)], args.at(1))) return Value::integer(i);
+    if (items[size_t(i)].same(args.at(1)) || runtime.equal(items[size_t(i)], args.at(1)))
+      return Value::integer(i);
   }
   raise("the value is not in the {}", type_name(args.subject()));
 }
@@ -272,7 +292,9 @@ Value sequence_count(Runtime& runtime, const Bound& args) {  // value
   }));
 }
 
-Value copy(Runtime&, const Bound& args) { return args.subject(); }  // values do not change
+Value copy(Runtime&, const Bound& args) {
+  return args.subject();
+}  // values do not change
 
 const BuiltinTable& list_methods() {
   static const BuiltinTable table{

@@ -47,13 +47,15 @@ int64_t power(int64_t base, int64_t exponent) {
 
 Value integers(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
-    case BinaryOp::add: return Value::integer(in_range(checked_add(a, b)));
+    case BinaryOp::add:
+      return Value::integer(in_range(checked_add(a, b)));
     case BinaryOp::subtract: {
       int64_t difference;
       if (__builtin_sub_overflow(a, b, &difference)) in_range({});
       return Value::integer(difference);
     }
-    case BinaryOp::multiply: return Value::integer(in_range(checked_mul(a, b)));
+    case BinaryOp::multiply:
+      return Value::integer(in_range(checked_mul(a, b)));
     case BinaryOp::divide:
       if (b == 0) raise("division by zero");
       return Value::real(double(a) / double(b));
@@ -78,11 +80,16 @@ Value reals(BinaryOp op, double a, double b) {
   };
   if (b == 0 && op >= BinaryOp::divide && op <= BinaryOp::modulo) raise("float division by zero");
   switch (op) {
-    case BinaryOp::add: return Value::real(a + b);
-    case BinaryOp::subtract: return Value::real(a - b);
-    case BinaryOp::multiply: return Value::real(a * b);
-    case BinaryOp::divide: return Value::real(a / b);
-    case BinaryOp::modulo: return Value::real(rest());
+    case BinaryOp::add:
+      return Value::real(a + b);
+    case BinaryOp::subtract:
+      return Value::real(a - b);
+    case BinaryOp::multiply:
+      return Value::real(a * b);
+    case BinaryOp::divide:
+      return Value::real(a / b);
+    case BinaryOp::modulo:
+      return Value::real(rest());
     case BinaryOp::floor_divide: {
       const double quotient = (a - rest()) / b;
       const double floor = std::floor(quotient);
@@ -111,7 +118,8 @@ Value repeat(Runtime& runtime, const Value& what, int64_t times) {
     }
     SpanText block = string.text;  // several copies at once, where one is short
     uint64_t n_block = 1;
-    for (; n_block * 2 <= n && block.size() * 2 <= kBlockBytes; n_block *= 2) block.append(SpanText(block));
+    for (; n_block * 2 <= n && block.size() * 2 <= kBlockBytes; n_block *= 2)
+      block.append(SpanText(block));
     if (!block.empty()) {
       for (uint64_t i = 0; i < n / n_block; ++i) out.append(block);
       out.append(block, 0, n % n_block * string.text.size());
@@ -157,7 +165,8 @@ Value concatenate(Runtime& runtime, const Value& left, const Value& right) {
 /// -1, 0, 1; 2 when unordered (NaN). Both are numbers.
 int order(const Value& left, const Value& right) {
   const auto three_way = [](auto a, auto b) { return a < b ? -1 : a > b ? 1 : a == b ? 0 : 2; };
-  if (left.is_integer() && right.is_integer()) return three_way(left.as_integer(), right.as_integer());
+  if (left.is_integer() && right.is_integer())
+    return three_way(left.as_integer(), right.as_integer());
   if (left.kind() == right.kind() && left.kind() == Value::Kind::big_integer) {
     return three_way(left.as_big_integer(), right.as_big_integer());
   }
@@ -174,10 +183,14 @@ bool equal_items(Runtime& runtime, const std::vector<Value>& a, const std::vecto
 
 bool holds(CompareOp op, int order) {
   switch (op) {
-    case CompareOp::less: return order == -1;
-    case CompareOp::less_equal: return order == -1 || order == 0;
-    case CompareOp::greater: return order == 1;
-    default: return order == 1 || order == 0;
+    case CompareOp::less:
+      return order == -1;
+    case CompareOp::less_equal:
+      return order == -1 || order == 0;
+    case CompareOp::greater:
+      return order == 1;
+    default:
+      return order == 1 || order == 0;
   }
 }
 
@@ -202,22 +215,27 @@ bool ordered(Runtime& runtime, CompareOp op, const Value& left, const Value& rig
     if (value->is_undefined()) raise("{}", value->undefined_message());
   }
   constexpr std::string_view kNames[] = {"==", "!=", "<", "<=", ">", ">="};
-  raise("'{}' not supported between '{}' and '{}'", kNames[size_t(op)], type_name(left), type_name(right));
+  raise("'{}' not supported between '{}' and '{}'", kNames[size_t(op)], type_name(left),
+        type_name(right));
 }
 
 }  // namespace
 
 Value Runtime::binary(BinaryOp op, const Value& left, const Value& right) {
   if (op == BinaryOp::modulo && left.is_string()) return percent_format(left, right);
-  if (left.is_integer() && right.is_integer()) return integers(op, left.as_integer(), right.as_integer());
+  if (left.is_integer() && right.is_integer())
+    return integers(op, left.as_integer(), right.as_integer());
   if (left.is_number() && right.is_number()) {
     if (!left.is_real() && !right.is_real()) in_range({});  // beyond 64 bits
     return reals(op, left.as_real(), right.as_real());
   }
   if (op == BinaryOp::add) {
-    const bool lists = is_list(left, Sequence::Flavor::list) && is_list(right, Sequence::Flavor::list);
-    const bool tuples = is_list(left, Sequence::Flavor::tuple) && is_list(right, Sequence::Flavor::tuple);
-    if (lists || tuples || (left.is_string() && right.is_string())) return concatenate(*this, left, right);
+    const bool lists =
+        is_list(left, Sequence::Flavor::list) && is_list(right, Sequence::Flavor::list);
+    const bool tuples =
+        is_list(left, Sequence::Flavor::tuple) && is_list(right, Sequence::Flavor::tuple);
+    if (lists || tuples || (left.is_string() && right.is_string()))
+      return concatenate(*this, left, right);
   }
   if (op == BinaryOp::multiply) {
     if (repeatable(left) && right.is_integer()) return repeat(*this, left, right.as_integer());
@@ -257,17 +275,23 @@ bool Runtime::equal(const Value& left, const Value& right) {
       }
       return true;
     }
-    default: return left.same(right);  // undefined, none, objects
+    default:
+      return left.same(right);  // undefined, none, objects
   }
 }
 
 bool Runtime::compare(CompareOp op, const Value& left, const Value& right) {
   switch (op) {
-    case CompareOp::equal: return equal(left, right);
-    case CompareOp::not_equal: return !equal(left, right);
-    case CompareOp::in: return contains(right, left);
-    case CompareOp::not_in: return !contains(right, left);
-    default: return ordered(*this, op, left, right);
+    case CompareOp::equal:
+      return equal(left, right);
+    case CompareOp::not_equal:
+      return !equal(left, right);
+    case CompareOp::in:
+      return contains(right, left);
+    case CompareOp::not_in:
+      return !contains(right, left);
+    default:
+      return ordered(*this, op, left, right);
   }
 }
 

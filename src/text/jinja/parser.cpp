@@ -1,5 +1,5 @@
-// Recursive descent over the tokens. Binary operators are climbed by precedence, and chains of one level
-// become one node, so that a long sum is not a deep tree.
+// Recursive descent over the tokens. Binary operators are climbed by precedence, and chains of one
+// level become one node, so that a long sum is not a deep tree.
 
 #include <algorithm>
 #include <unordered_map>
@@ -27,20 +27,29 @@ struct Operator {
 /// Names the next token in messages.
 std::string described(const Token& token) {
   switch (token.type) {
-    case Type::end: return "end of template";
-    case Type::data: return "text";
-    case Type::print_begin: return "{{";
-    case Type::print_end: return "}}";
-    case Type::block_begin: return "{%";
-    case Type::block_end: return "%}";
-    case Type::string: return "string";
-    default: return token.text;
+    case Type::end:
+      return "end of template";
+    case Type::data:
+      return "text";
+    case Type::print_begin:
+      return "{{";
+    case Type::print_end:
+      return "}}";
+    case Type::block_begin:
+      return "{%";
+    case Type::block_end:
+      return "%}";
+    case Type::string:
+      return "string";
+    default:
+      return token.text;
   }
 }
 
 class Parser {
  public:
-  Parser(std::string_view source, uint32_t max_depth) : tokens_(tokenize(source)), max_depth_(max_depth) {}
+  Parser(std::string_view source, uint32_t max_depth)
+      : tokens_(tokenize(source)), max_depth_(max_depth) {}
 
   Template run() {
     tree_.loop = intern("loop");
@@ -56,7 +65,9 @@ class Parser {
  private:
   // ---- tokens ----
 
-  const Token& peek(size_t offset = 0) const { return tokens_[std::min(at_ + offset, tokens_.size() - 1)]; }
+  const Token& peek(size_t offset = 0) const {
+    return tokens_[std::min(at_ + offset, tokens_.size() - 1)];
+  }
   const Token& next() {
     const Token& token = peek();
     if (at_ + 1 < tokens_.size()) ++at_;
@@ -92,7 +103,8 @@ class Parser {
    public:
     explicit Nested(Parser& parser) : parser_(parser) {
       if (++parser.depth_ > parser.max_depth_) {
-        raise_at(parser.peek().at, "the template is nested deeper than {} levels", parser.max_depth_);
+        raise_at(parser.peek().at, "the template is nested deeper than {} levels",
+                 parser.max_depth_);
       }
     }
     ~Nested() { --parser_.depth_; }
@@ -127,13 +139,14 @@ class Parser {
     return tallest;
   }
   static uint32_t height(const CallArguments& arguments) {
-    return std::max({height(arguments.positional), height(arguments.keywords), height(arguments.more_positional),
-                     height(arguments.more_keywords)});
+    return std::max({height(arguments.positional), height(arguments.keywords),
+                     height(arguments.more_positional), height(arguments.more_keywords)});
   }
 
   template <class Node>
   ExprPtr make(Position at, Node node, uint32_t height_below = 0) const {
-    if (height_below >= max_depth_) raise_at(at, "the expression is nested deeper than {} levels", max_depth_);
+    if (height_below >= max_depth_)
+      raise_at(at, "the expression is nested deeper than {} levels", max_depth_);
     return std::make_unique<const Expr>(Expr{at, height_below + 1, std::move(node)});
   }
 
@@ -157,7 +170,8 @@ class Parser {
         statements.push_back({token.at, PrintStatement{parse_tuple()}});
         expect(Type::print_end, "'}}'");
       } else {
-        if (std::find(ends.begin(), ends.end(), peek().text) != ends.end() && peek().type == Type::name) {
+        if (std::find(ends.begin(), ends.end(), peek().text) != ends.end() &&
+            peek().type == Type::name) {
           return statements;
         }
         open_tags_.push_back(peek().text);
@@ -167,8 +181,8 @@ class Parser {
       }
     }
     if (!ends.empty()) {
-      raise_at(peek().at, "unexpected end of template: '{}' is not closed, expected '{}'", open_tags_.back(),
-               fmt::join(ends, "' or '"));
+      raise_at(peek().at, "unexpected end of template: '{}' is not closed, expected '{}'",
+               open_tags_.back(), fmt::join(ends, "' or '"));
     }
     return statements;
   }
@@ -181,7 +195,8 @@ class Parser {
     return next().text;
   }
 
-  /// A block that runs in its own scope. Jinja checks filter names early there, whatever surrounds it.
+  /// A block that runs in its own scope. Jinja checks filter names early there, whatever surrounds
+  /// it.
   std::string parse_body(Body& body, const std::vector<std::string_view>& ends) {
     const bool soft = std::exchange(soft_, false);
     std::string end = parse_block(body.statements, ends);
@@ -205,14 +220,20 @@ class Parser {
   Statement parse_statement() {
     using Parse = Statement (Parser::*)(Position);
     static const std::unordered_map<std::string_view, Parse> kParsers{
-        {"for", &Parser::parse_for},       {"if", &Parser::parse_if},
-        {"set", &Parser::parse_set},       {"with", &Parser::parse_with},
-        {"macro", &Parser::parse_macro},   {"call", &Parser::parse_call_block},
-        {"filter", &Parser::parse_filter_block}, {"generation", &Parser::parse_generation},
-        {"break", &Parser::parse_break},   {"continue", &Parser::parse_continue},
+        {"for", &Parser::parse_for},
+        {"if", &Parser::parse_if},
+        {"set", &Parser::parse_set},
+        {"with", &Parser::parse_with},
+        {"macro", &Parser::parse_macro},
+        {"call", &Parser::parse_call_block},
+        {"filter", &Parser::parse_filter_block},
+        {"generation", &Parser::parse_generation},
+        {"break", &Parser::parse_break},
+        {"continue", &Parser::parse_continue},
         {"print", &Parser::parse_print},
     };
-    constexpr std::string_view kRefused[] = {"include", "import", "from", "extends", "block", "autoescape"};
+    constexpr std::string_view kRefused[] = {"include", "import", "from",
+                                             "extends", "block",  "autoescape"};
     const Token& token = expect(Type::name, "the name of a statement");
     const auto parser = kParsers.find(token.text);
     if (parser != kParsers.end()) return (this->*parser->second)(token.at);
@@ -220,7 +241,8 @@ class Parser {
       raise_at(token.at, "'{}' is not supported: a chat template stands alone", token.text);
     }
     const size_t n = open_tags_.size();
-    if (n > 1) raise_at(token.at, "unknown statement '{}' inside of '{}'", token.text, open_tags_[n - 2]);
+    if (n > 1)
+      raise_at(token.at, "unknown statement '{}' inside of '{}'", token.text, open_tags_[n - 2]);
     raise_at(token.at, "unknown statement '{}'", token.text);
   }
 
@@ -349,7 +371,8 @@ class Parser {
 
   void check_assignable(const Token& name) {
     constexpr std::string_view kConstants[] = {"true", "false", "none", "True", "False", "None"};
-    if (std::find(std::begin(kConstants), std::end(kConstants), name.text) != std::end(kConstants)) {
+    if (std::find(std::begin(kConstants), std::end(kConstants), name.text) !=
+        std::end(kConstants)) {
       raise_at(name.at, "can't assign to '{}'", name.text);
     }
   }
@@ -357,11 +380,11 @@ class Parser {
   Target parse_target(std::string_view end, bool with_namespace) {
     Target target = parse_single_target(with_namespace);
     if (!peek().is_symbol(",")) return target;
-    Target tuple{target.at, 0, {}, {}, true};
+    Target tuple{target.at, 0, {}, {}};
     tuple.parts.push_back(std::move(target));
     while (skip_symbol(",")) {
-      const bool done = peek().is_symbol("=") || peek().is_symbol(")") || peek().type == Type::block_end ||
-                        (!end.empty() && peek().is_name(end));
+      const bool done = peek().is_symbol("=") || peek().is_symbol(")") ||
+                        peek().type == Type::block_end || (!end.empty() && peek().is_name(end));
       if (done) break;
       tuple.parts.push_back(parse_single_target(with_namespace));
     }
@@ -376,13 +399,14 @@ class Parser {
       return target;
     }
     const Token& token = expect(Type::name, "a name to assign to");
-    Target target{token.at, intern(token.text), {}, {}, false};
+    Target target{token.at, intern(token.text), {}, {}};
     if (with_namespace && skip_symbol(".")) {
       target.attribute = expect_identifier();
       return target;
     }
     check_assignable(token);
-    if (loop_variables_ > 0 && token.text == "loop") raise_at(token.at, "can't assign to the special variable 'loop'");
+    if (loop_variables_ > 0 && token.text == "loop")
+      raise_at(token.at, "can't assign to the special variable 'loop'");
     return target;
   }
 
@@ -402,7 +426,8 @@ class Parser {
       ExprPtr otherwise = skip_name("else") ? parse_conditional() : nullptr;
       unknown_.resize(n_unknown, Failure{});  // only an error if it is reached
       const uint32_t below = std::max({height(test), height(then), height(otherwise)});
-      then = make(at, ConditionalExpr{std::move(test), std::move(then), std::move(otherwise)}, below);
+      then =
+          make(at, ConditionalExpr{std::move(test), std::move(then), std::move(otherwise)}, below);
     }
     return then;
   }
@@ -413,16 +438,25 @@ class Parser {
       Operator op;
     };
     static const Row kSymbols[] = {
-        {"==", {kCompare, {}, CompareOp::equal}},      {"!=", {kCompare, {}, CompareOp::not_equal}},
-        {"<", {kCompare, {}, CompareOp::less}},        {"<=", {kCompare, {}, CompareOp::less_equal}},
-        {">", {kCompare, {}, CompareOp::greater}},     {">=", {kCompare, {}, CompareOp::greater_equal}},
-        {"+", {kAdd, BinaryOp::add}},                  {"-", {kAdd, BinaryOp::subtract}},
-        {"~", {kConcat}},                              {"*", {kMultiply, BinaryOp::multiply}},
-        {"/", {kMultiply, BinaryOp::divide}},          {"//", {kMultiply, BinaryOp::floor_divide}},
-        {"%", {kMultiply, BinaryOp::modulo}},          {"**", {kPower, BinaryOp::power}},
+        {"==", {kCompare, {}, CompareOp::equal}},
+        {"!=", {kCompare, {}, CompareOp::not_equal}},
+        {"<", {kCompare, {}, CompareOp::less}},
+        {"<=", {kCompare, {}, CompareOp::less_equal}},
+        {">", {kCompare, {}, CompareOp::greater}},
+        {">=", {kCompare, {}, CompareOp::greater_equal}},
+        {"+", {kAdd, BinaryOp::add}},
+        {"-", {kAdd, BinaryOp::subtract}},
+        {"~", {kConcat}},
+        {"*", {kMultiply, BinaryOp::multiply}},
+        {"/", {kMultiply, BinaryOp::divide}},
+        {"//", {kMultiply, BinaryOp::floor_divide}},
+        {"%", {kMultiply, BinaryOp::modulo}},
+        {"**", {kPower, BinaryOp::power}},
     };
     static const Row kNames[] = {
-        {"or", {kOr}}, {"and", {kAnd}}, {"in", {kCompare, {}, CompareOp::in}},
+        {"or", {kOr}},
+        {"and", {kAnd}},
+        {"in", {kCompare, {}, CompareOp::in}},
     };
     const Token& token = peek();
     if (token.is_name("not") && peek(1).is_name("in")) return {kCompare, {}, CompareOp::not_in, 2};
@@ -501,15 +535,19 @@ class Parser {
   ExprPtr parse_primary() {
     const Token& token = next();
     switch (token.type) {
-      case Type::name: return parse_name(token);
-      case Type::integer: return make(token.at, ConstantExpr{Value::integer(token.integer)});
-      case Type::real: return make(token.at, ConstantExpr{Value::real(token.real)});
+      case Type::name:
+        return parse_name(token);
+      case Type::integer:
+        return make(token.at, ConstantExpr{Value::integer(token.integer)});
+      case Type::real:
+        return make(token.at, ConstantExpr{Value::real(token.real)});
       case Type::string: {
         std::string text = token.text;
         while (peek().type == Type::string) text += next().text;
         return make(token.at, ConstantExpr{literal(text)});
       }
-      default: break;
+      default:
+        break;
     }
     if (token.is_symbol("(")) {
       ExprPtr expr = parse_tuple(true, {}, true);
@@ -526,9 +564,12 @@ class Parser {
   }
 
   ExprPtr parse_name(const Token& token) {
-    if (token.text == "true" || token.text == "True") return make(token.at, ConstantExpr{Value::boolean(true)});
-    if (token.text == "false" || token.text == "False") return make(token.at, ConstantExpr{Value::boolean(false)});
-    if (token.text == "none" || token.text == "None") return make(token.at, ConstantExpr{Value::none()});
+    if (token.text == "true" || token.text == "True")
+      return make(token.at, ConstantExpr{Value::boolean(true)});
+    if (token.text == "false" || token.text == "False")
+      return make(token.at, ConstantExpr{Value::boolean(false)});
+    if (token.text == "none" || token.text == "None")
+      return make(token.at, ConstantExpr{Value::none()});
     const NameId name = intern(token.text);
     for (MacroCode* macro : macros_) {
       macro->uses_caller |= name == tree_.caller;
@@ -565,11 +606,12 @@ class Parser {
   }
 
   /// One expression, or several with commas between them.
-  ExprPtr parse_tuple(bool with_conditional = true, std::string_view end = {}, bool parentheses = false) {
+  ExprPtr parse_tuple(bool with_conditional = true, std::string_view end = {},
+                      bool parentheses = false) {
     const Position at = peek().at;
     const auto at_end = [&] {
-      return peek().type == Type::print_end || peek().type == Type::block_end || peek().is_symbol(")") ||
-             (!end.empty() && peek().is_name(end));
+      return peek().type == Type::print_end || peek().type == Type::block_end ||
+             peek().is_symbol(")") || (!end.empty() && peek().is_name(end));
     };
     std::vector<ExprPtr> items;
     bool is_tuple = false;
@@ -604,7 +646,8 @@ class Parser {
     const Position at = next().at;
     const Token& token = next();
     const uint32_t below = height(object);
-    if (token.type == Type::name) return make(at, AttributeExpr{std::move(object), token.text}, below);
+    if (token.type == Type::name)
+      return make(at, AttributeExpr{std::move(object), token.text}, below);
     if (token.type != Type::integer) raise_at(token.at, "expected a name or number after '.'");
     ExprPtr key = make(token.at, ConstantExpr{Value::integer(token.integer)});
     return make(at, ItemExpr{std::move(object), std::move(key)}, below);
@@ -619,12 +662,15 @@ class Parser {
       ++n_colons;
       if (!peek().is_symbol("]") && !peek().is_symbol(":")) bounds[n_colons] = parse_expression();
     }
-    if (n_colons == 0 && peek().is_symbol(",")) bounds[0] = parse_rest_of_key(at, std::move(bounds[0]));
+    if (n_colons == 0 && peek().is_symbol(","))
+      bounds[0] = parse_rest_of_key(at, std::move(bounds[0]));
     expect_symbol("]");
     const uint32_t below =
         std::max({height(object), height(bounds[0]), height(bounds[1]), height(bounds[2])});
     if (n_colons == 0) return make(at, ItemExpr{std::move(object), std::move(bounds[0])}, below);
-    return make(at, SliceExpr{std::move(object), std::move(bounds[0]), std::move(bounds[1]), std::move(bounds[2])},
+    return make(at,
+                SliceExpr{std::move(object), std::move(bounds[0]), std::move(bounds[1]),
+                          std::move(bounds[2])},
                 below);
   }
 
@@ -679,7 +725,8 @@ class Parser {
   void add_keyword(CallArguments& arguments) {
     const Token& name = next();
     next();
-    if (arguments.keywords.size() >= kMaxKeywords) raise_at(name.at, "a call has too many keyword arguments");
+    if (arguments.keywords.size() >= kMaxKeywords)
+      raise_at(name.at, "a call has too many keyword arguments");
     for (const auto& [key, value] : arguments.keywords) {
       if (key == name.text) raise_at(name.at, "the argument '{}' is given twice", key);
     }
@@ -714,8 +761,8 @@ class Parser {
   }
 
   /// Null for an unknown one: an error now, unless a condition may keep it from being reached.
-  const Builtin* lookup(const Builtin* (*find)(std::string_view), std::string_view kind, const std::string& name,
-                        Position at) {
+  const Builtin* lookup(const Builtin* (*find)(std::string_view), std::string_view kind,
+                        const std::string& name, Position at) {
     const Builtin* found = find(name);
     if (found && found->run) return found;
     const char* format = found ? "the {} '{}' is not supported" : "there is no {} named '{}'";
@@ -740,10 +787,11 @@ class Parser {
     TestExpr test{std::move(operand), parse_dotted_name(), nullptr, negated, {}};
     test.test = lookup(find_test, "test", test.name, at);
     const Token& token = peek();
-    const bool operand_follows =
-        (token.type == Type::name && token.text != "else" && token.text != "or" && token.text != "and") ||
-        token.type == Type::string || token.type == Type::integer || token.type == Type::real ||
-        token.is_symbol("[") || token.is_symbol("{");
+    const bool operand_follows = (token.type == Type::name && token.text != "else" &&
+                                  token.text != "or" && token.text != "and") ||
+                                 token.type == Type::string || token.type == Type::integer ||
+                                 token.type == Type::real || token.is_symbol("[") ||
+                                 token.is_symbol("{");
     if (token.is_symbol("(")) {
       test.arguments = parse_arguments();
     } else if (operand_follows) {
@@ -763,14 +811,16 @@ class Parser {
   std::unordered_map<std::string, NameId> ids_;
   std::vector<std::string> open_tags_;
   std::vector<MacroCode*> macros_;  // whose bodies are being parsed
-  uint32_t loops_ = 0;           // that break and continue can leave
-  uint32_t loop_variables_ = 0;  // `for` statements around, whatever lies between
-  bool soft_ = false;            // inside of an `if` of the same scope
-  std::vector<Failure> unknown_;  // filters and tests that do not exist
+  uint32_t loops_ = 0;              // that break and continue can leave
+  uint32_t loop_variables_ = 0;     // `for` statements around, whatever lies between
+  bool soft_ = false;               // inside of an `if` of the same scope
+  std::vector<Failure> unknown_;    // filters and tests that do not exist
 };
 
 }  // namespace
 
-Template parse(std::string_view source, uint32_t max_depth) { return Parser(source, max_depth).run(); }
+Template parse(std::string_view source, uint32_t max_depth) {
+  return Parser(source, max_depth).run();
+}
 
 }  // namespace cera::text::jinja

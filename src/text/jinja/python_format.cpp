@@ -13,10 +13,17 @@ constexpr int64_t kMaxWidth = 1'000'000;
 
 void append_escaped_char(std::string& out, char32_t c) {
   switch (c) {
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    default: break;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    default:
+      break;
   }
   const char* format = c < 0x100 ? "\\x{:02x}" : c < 0x10000 ? "\\u{:04x}" : "\\U{:08x}";
   out += fmt::format(fmt::runtime(format), uint32_t(c));
@@ -50,8 +57,10 @@ void append_repr_text(Meter& meter, TextBuilder& out, const String& string) {
   if (string.markup) out.append(")");
 }
 
-void append_repr_sequence(Runtime& runtime, TextBuilder& out, const Sequence& sequence, uint32_t depth) {
-  constexpr std::string_view kOpen[] = {"[", "(", "(", "range(", "dict_keys([", "dict_values([", "dict_items(["};
+void append_repr_sequence(Runtime& runtime, TextBuilder& out, const Sequence& sequence,
+                          uint32_t depth) {
+  constexpr std::string_view kOpen[] = {
+      "[", "(", "(", "range(", "dict_keys([", "dict_values([", "dict_items(["};
   constexpr std::string_view kClose[] = {"]", ")", ")", ")", "])", "])", "])"};
   const auto flavor = size_t(sequence.flavor);
   const auto& items = sequence.items;
@@ -81,7 +90,7 @@ struct Spec {
   int64_t width = 0;
   std::optional<int64_t> precision;
   char type = 0;
-  bool plain = true;  // nothing was asked for
+  bool plain = true;                      // nothing was asked for
   Origin origin = Origin::template_text;  // of the format string around it, and so of the padding
 };
 
@@ -101,7 +110,8 @@ void append_padded(TextBuilder& out, const Spec& spec, const SpanText& body, cha
   const int64_t before = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
   // '=' puts the padding between the sign and the digits.
   const std::string& text = body.str();
-  const size_t head = align == '=' && !text.empty() && (text[0] == '-' || text[0] == '+' || text[0] == ' ');
+  const size_t head =
+      align == '=' && !text.empty() && (text[0] == '-' || text[0] == '+' || text[0] == ' ');
   out.append(body, 0, head);
   for (int64_t i = 0; i < before; ++i) out.append(spec.fill, spec.origin);
   out.append(body, head, text.size() - head);
@@ -109,7 +119,8 @@ void append_padded(TextBuilder& out, const Spec& spec, const SpanText& body, cha
 }
 
 void append_text(TextBuilder& out, const Spec& spec, const SpanText& text) {
-  const size_t size = spec.precision ? unicode::byte_of(text.str(), size_t(*spec.precision)) : text.size();
+  const size_t size =
+      spec.precision ? unicode::byte_of(text.str(), size_t(*spec.precision)) : text.size();
   append_padded(out, spec, text.substr(0, size), '<');
 }
 
@@ -131,13 +142,24 @@ void append_integer(TextBuilder& out, const Spec& spec, int64_t value) {
   const uint64_t magnitude = value < 0 ? 0 - uint64_t(value) : uint64_t(value);
   std::string digits;
   switch (spec.type) {
-    case 'x': digits = fmt::format("{}{:x}", spec.alternate ? "0x" : "", magnitude); break;
-    case 'X': digits = fmt::format("{}{:X}", spec.alternate ? "0X" : "", magnitude); break;
-    case 'o': digits = fmt::format("{}{:o}", spec.alternate ? "0o" : "", magnitude); break;
-    case 'b': digits = fmt::format("{}{:b}", spec.alternate ? "0b" : "", magnitude); break;
-    default: digits = fmt::format("{}", magnitude); break;
+    case 'x':
+      digits = fmt::format("{}{:x}", spec.alternate ? "0x" : "", magnitude);
+      break;
+    case 'X':
+      digits = fmt::format("{}{:X}", spec.alternate ? "0X" : "", magnitude);
+      break;
+    case 'o':
+      digits = fmt::format("{}{:o}", spec.alternate ? "0o" : "", magnitude);
+      break;
+    case 'b':
+      digits = fmt::format("{}{:b}", spec.alternate ? "0b" : "", magnitude);
+      break;
+    default:
+      digits = fmt::format("{}", magnitude);
+      break;
   }
-  if (spec.precision) digits.insert(0, size_t(std::max<int64_t>(*spec.precision - int64_t(digits.size()), 0)), '0');
+  if (spec.precision)
+    digits.insert(0, size_t(std::max<int64_t>(*spec.precision - int64_t(digits.size()), 0)), '0');
   append_signed(out, spec, value < 0, std::move(digits));
 }
 
@@ -146,13 +168,28 @@ void append_real(TextBuilder& out, const Spec& spec, double value) {
   const int precision = int(spec.precision.value_or(6));
   std::string digits;
   switch (spec.type) {
-    case 'f': case 'F': digits = fmt::format("{:.{}f}", magnitude, precision); break;
-    case 'e': digits = fmt::format("{:.{}e}", magnitude, precision); break;
-    case 'E': digits = fmt::format("{:.{}E}", magnitude, precision); break;
-    case 'g': digits = fmt::format("{:.{}g}", magnitude, precision); break;
-    case 'G': digits = fmt::format("{:.{}G}", magnitude, precision); break;
-    case '%': digits = fmt::format("{:.{}f}%", magnitude * 100, precision); break;
-    default: digits = spec.precision ? fmt::format("{:.{}g}", magnitude, precision) : float_repr(magnitude);
+    case 'f':
+    case 'F':
+      digits = fmt::format("{:.{}f}", magnitude, precision);
+      break;
+    case 'e':
+      digits = fmt::format("{:.{}e}", magnitude, precision);
+      break;
+    case 'E':
+      digits = fmt::format("{:.{}E}", magnitude, precision);
+      break;
+    case 'g':
+      digits = fmt::format("{:.{}g}", magnitude, precision);
+      break;
+    case 'G':
+      digits = fmt::format("{:.{}G}", magnitude, precision);
+      break;
+    case '%':
+      digits = fmt::format("{:.{}f}%", magnitude * 100, precision);
+      break;
+    default:
+      digits =
+          spec.precision ? fmt::format("{:.{}g}", magnitude, precision) : float_repr(magnitude);
   }
   append_signed(out, spec, std::signbit(value) && !std::isnan(value), std::move(digits));
 }
@@ -162,7 +199,9 @@ void append_real(TextBuilder& out, const Spec& spec, double value) {
   raise("format code '{}' does not fit '{}'", spec.type ? spec.type : 's', type_name(value));
 }
 
-bool one_of(char c, std::string_view set) { return set.find(c) != std::string_view::npos; }
+bool one_of(char c, std::string_view set) {
+  return set.find(c) != std::string_view::npos;
+}
 
 /// A value by the rules of format(value, spec).
 void append_formatted(Runtime& runtime, TextBuilder& out, const Spec& spec, const Value& value) {
@@ -238,7 +277,8 @@ class BraceFormatter {
       if (text_[brace] == '}') raise("single '}}' encountered in a format string");
       const size_t end = text_.find('}', brace);
       if (end == std::string::npos) raise("single '{{' encountered in a format string");
-      append_field(out, std::string_view(text_).substr(brace + 1, end - brace - 1), origin(brace, end), markup);
+      append_field(out, std::string_view(text_).substr(brace + 1, end - brace - 1),
+                   origin(brace, end), markup);
       at = end + 1;
     }
     return std::move(out).finish(markup);
@@ -261,7 +301,8 @@ class BraceFormatter {
     field = field.substr(0, colon);
     char conversion = 0;
     if (const size_t mark = field.find('!'); mark != std::string_view::npos) {
-      if (mark + 2 != field.size() || !one_of(field[mark + 1], "rs")) raise("unknown format conversion");
+      if (mark + 2 != field.size() || !one_of(field[mark + 1], "rs"))
+        raise("unknown format conversion");
       conversion = field[mark + 1];
       field = field.substr(0, mark);
     }
@@ -289,7 +330,8 @@ class BraceFormatter {
         rest.remove_prefix(stop);
       } else {
         const size_t stop = rest.find(']');
-        if (rest[0] != '[' || stop == std::string_view::npos) raise("malformed format field '{}'", field);
+        if (rest[0] != '[' || stop == std::string_view::npos)
+          raise("malformed format field '{}'", field);
         value = runtime_.item(value, key(rest.substr(1, stop - 1)));
         rest.remove_prefix(stop + 1);
       }
@@ -308,7 +350,8 @@ class BraceFormatter {
     const int64_t number = read_number(name, at);
     if (at == name.size()) {
       const auto index = name.empty() ? next_++ : size_t(number);
-      if (index >= arguments_.positional.size()) raise("no argument {} for the format string", index);
+      if (index >= arguments_.positional.size())
+        raise("no argument {} for the format string", index);
       return arguments_.positional[index];
     }
     for (const auto& [key, value] : arguments_.keywords) {
@@ -384,7 +427,8 @@ class PercentFormatter {
   }
 
   Value next() {
-    if (tuple_ ? next_ >= tuple_->items.size() : next_ > 0) raise("not enough arguments for format string");
+    if (tuple_ ? next_ >= tuple_->items.size() : next_ > 0)
+      raise("not enough arguments for format string");
     const size_t i = next_++;
     return tuple_ ? tuple_->items[i] : arguments_;
   }
@@ -392,8 +436,10 @@ class PercentFormatter {
   void append(TextBuilder& out, Spec spec, const Value& value) {
     if (one_of(spec.type, "sra")) {
       TextBuilder text(runtime_.meter);
-      if (spec.type == 's') runtime_.append_str(text, value);
-      else runtime_.append_repr(text, value);
+      if (spec.type == 's')
+        runtime_.append_str(text, value);
+      else
+        runtime_.append_repr(text, value);
       Value shown = std::move(text).finish(value.is_string() && value.string().markup);
       if (format_.markup) shown = runtime_.escaped(shown);
       return append_text(out, spec, shown.string().text);
@@ -422,7 +468,8 @@ std::string float_repr(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
-  char* const end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
+  char* const end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
   const std::string_view shortest(buffer, size_t(end - buffer));  // -d.ddde+XX
   const size_t mark = shortest.find('e');
   int exponent = 0;
@@ -454,19 +501,28 @@ void Runtime::append_str(TextBuilder& out, const Value& value) {
 void Runtime::append_repr(TextBuilder& out, const Value& value, uint32_t depth) {
   check_depth(depth);
   switch (value.kind()) {
-    case Value::Kind::undefined: return out.append("Undefined");
-    case Value::Kind::none: return out.append("None");
-    case Value::Kind::boolean: return out.append(value.as_boolean() ? "True" : "False");
-    case Value::Kind::integer: return out.append(fmt::to_string(value.as_integer()));
-    case Value::Kind::big_integer: return out.append(fmt::to_string(value.as_big_integer()));
-    case Value::Kind::real: return out.append(float_repr(value.as_real()));
-    case Value::Kind::string: return append_repr_text(meter, out, value.string());
-    case Value::Kind::sequence: return append_repr_sequence(*this, out, *value.sequence(), depth);
+    case Value::Kind::undefined:
+      return out.append("Undefined");
+    case Value::Kind::none:
+      return out.append("None");
+    case Value::Kind::boolean:
+      return out.append(value.as_boolean() ? "True" : "False");
+    case Value::Kind::integer:
+      return out.append(fmt::to_string(value.as_integer()));
+    case Value::Kind::big_integer:
+      return out.append(fmt::to_string(value.as_big_integer()));
+    case Value::Kind::real:
+      return out.append(float_repr(value.as_real()));
+    case Value::Kind::string:
+      return append_repr_text(meter, out, value.string());
+    case Value::Kind::sequence:
+      return append_repr_sequence(*this, out, *value.sequence(), depth);
     case Value::Kind::object: {
       // It may show anything that it holds, so it counts as content.
       return out.append(value.object()->repr(*this, depth), Origin::content);
     }
-    case Value::Kind::dict: break;
+    case Value::Kind::dict:
+      break;
   }
   std::string_view separator = "{";
   for (const auto& [key, item] : value.dict().entries) {
@@ -486,7 +542,9 @@ Value Runtime::to_string(const Value& value) {
   return std::move(out).finish();
 }
 
-SpanText Runtime::to_text(const Value& value) { return to_string(value).string().text; }
+SpanText Runtime::to_text(const Value& value) {
+  return to_string(value).string().text;
+}
 
 Value Runtime::escaped(const Value& value) {
   const Value plain = to_string(value);
@@ -498,7 +556,11 @@ Value Runtime::escaped(const Value& value) {
     out.append(text, at, special - at);
     if (special == text.size()) break;
     const char c = text.str()[special];
-    const char* entity = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;" : "&#39;";
+    const char* entity = c == '&'   ? "&amp;"
+                         : c == '<' ? "&lt;"
+                         : c == '>' ? "&gt;"
+                         : c == '"' ? "&#34;"
+                                    : "&#39;";
     out.append(entity, text.origin_at(special));
     at = special + 1;
   }

@@ -21,7 +21,9 @@ bool subscriptable(const Sequence& sequence) {
   return sequence.flavor <= Sequence::Flavor::range;
 }
 
-uint32_t deeper(uint32_t depth, const Value& value) { return std::max(depth, value.depth() + 1); }
+uint32_t deeper(uint32_t depth, const Value& value) {
+  return std::max(depth, value.depth() + 1);
+}
 
 /// Python's slice.indices().
 struct Range {
@@ -57,7 +59,9 @@ Value slice_text(Runtime& runtime, const String& string, const Value& start, con
   TextBuilder out(runtime.meter);
   if (range.size() == 0) return std::move(out).finish(string.markup);
   if (range.step == 1) {
-    const auto byte_of = [&](int64_t n) { return string.ascii ? size_t(n) : unicode::byte_of(text, n); };
+    const auto byte_of = [&](int64_t n) {
+      return string.ascii ? size_t(n) : unicode::byte_of(text, n);
+    };
     const size_t begin = byte_of(range.start);
     out.append(string.text, begin, byte_of(range.stop) - begin);
     return std::move(out).finish(string.markup);
@@ -94,7 +98,9 @@ void TextBuilder::append(std::string_view text, Origin origin) {
   account_.take((text_.runs().size() - n_runs) * sizeof(SpanText::Run));
 }
 
-void TextBuilder::append(const SpanText& text) { append(text, 0, text.size()); }
+void TextBuilder::append(const SpanText& text) {
+  append(text, 0, text.size());
+}
 
 void TextBuilder::append(const SpanText& text, size_t position, size_t n_bytes) {
   reserve(n_bytes);
@@ -110,7 +116,8 @@ void TextBuilder::append(const SpanText& text, size_t position, size_t n_bytes) 
 Value TextBuilder::finish(bool markup) && {
   account_.take(kObjectBytes);
   const bool ascii = unicode::is_ascii(text_.str());
-  return Value(std::make_shared<const String>(String{std::move(text_), std::move(account_), ascii, markup}));
+  return Value(
+      std::make_shared<const String>(String{std::move(text_), std::move(account_), ascii, markup}));
 }
 
 Runtime::~Runtime() {
@@ -122,7 +129,8 @@ Value Runtime::string(SpanText text, bool markup) {
   account.take(kObjectBytes + text.size() + text.runs().size() * sizeof(SpanText::Run));
   meter.work(text.size());
   const bool ascii = unicode::is_ascii(text.str());
-  return Value(std::make_shared<const String>(String{std::move(text), std::move(account), ascii, markup}));
+  return Value(
+      std::make_shared<const String>(String{std::move(text), std::move(account), ascii, markup}));
 }
 
 Value Runtime::text(std::string_view text, Origin origin) {
@@ -171,7 +179,8 @@ Value Runtime::make_namespace(const Entries& entries) {
   auto made = std::make_shared<Namespace>();
   for (const auto& [key, value] : entries) {
     if (!key.is_string()) raise("namespace() keywords must be strings");
-    if (key.str().starts_with('_')) raise("a namespace cannot store '{}': the name starts with '_'", key.str());
+    if (key.str().starts_with('_'))
+      raise("a namespace cannot store '{}': the name starts with '_'", key.str());
     made->set(key.str(), value);
   }
   namespaces_.push_back(made);
@@ -197,8 +206,8 @@ Value Runtime::attribute(const Value& object, std::string_view name) {
   if (object.is_undefined()) raise("{}", object.undefined_message());
   if (const Builtin* method = find_method(object, name)) {
     if (!method->run) {
-      return Value::undefined(
-          fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
+      return Value::undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.",
+                                          name, type_name(object)));
     }
     return bound_method(*this, object, *method);
   }
@@ -242,20 +251,24 @@ Value Runtime::item(const Value& object, const Value& key) {
   if (key.is_string()) return attribute(object, key.str());
   TextBuilder shown(meter);
   append_repr(shown, key);
-  return Value::undefined(fmt::format("{} has no element {}", described(object), shown.text().str()));
+  return Value::undefined(
+      fmt::format("{} has no element {}", described(object), shown.text().str()));
 }
 
-Value Runtime::slice(const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value Runtime::slice(const Value& object, const Value& start, const Value& stop,
+                     const Value& step) {
   if (object.is_undefined()) raise("{}", object.undefined_message());
   if (object.is_string()) return slice_text(*this, object.string(), start, stop, step);
   const Sequence* sequence = object.sequence();
-  if (!sequence || !subscriptable(*sequence)) raise("'{}' object cannot be sliced", type_name(object));
+  if (!sequence || !subscriptable(*sequence))
+    raise("'{}' object cannot be sliced", type_name(object));
   const Range range = slice_range(start, stop, step, sequence->items.size());
   std::vector<Value> items;
   const size_t n = range.size();
   meter.step(n);
   items.reserve(n);
-  for (size_t i = 0; i < n; ++i) items.push_back(sequence->items[size_t(range.start + int64_t(i) * range.step)]);
+  for (size_t i = 0; i < n; ++i)
+    items.push_back(sequence->items[size_t(range.start + int64_t(i) * range.step)]);
   const bool group = sequence->flavor == Sequence::Flavor::group;
   return this->sequence(group ? Sequence::Flavor::tuple : sequence->flavor, std::move(items));
 }

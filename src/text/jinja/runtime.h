@@ -1,6 +1,7 @@
 #pragma once
-// What the language can do with values: make them (counted), look into them, compute, compare, print.
-// One Runtime per rendering; it knows nothing of syntax trees. Everything fails by throwing Failure.
+// What the language can do with values: make them (counted), look into them, compute, compare,
+// print. One Runtime per rendering; it knows nothing of syntax trees. Everything fails by throwing
+// Failure.
 
 #include <optional>
 #include <string>
@@ -13,7 +14,16 @@
 namespace cera::text::jinja {
 
 enum class BinaryOp : uint8_t { add, subtract, multiply, divide, floor_divide, modulo, power };
-enum class CompareOp : uint8_t { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };
+enum class CompareOp : uint8_t {
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in
+};
 
 /// Text under construction, counted while it grows.
 class TextBuilder {
@@ -50,15 +60,20 @@ class Runtime {
   Value string(SpanText text, bool markup = false);
   Value text(std::string_view text, Origin origin = Origin::template_text);
   Value sequence(Sequence::Flavor flavor, std::vector<Value> items);
-  Value list(std::vector<Value> items) { return sequence(Sequence::Flavor::list, std::move(items)); }
-  Value tuple(std::vector<Value> items) { return sequence(Sequence::Flavor::tuple, std::move(items)); }
+  Value list(std::vector<Value> items) {
+    return sequence(Sequence::Flavor::list, std::move(items));
+  }
+  Value tuple(std::vector<Value> items) {
+    return sequence(Sequence::Flavor::tuple, std::move(items));
+  }
   Value dict(Entries entries);  // keys must be distinct
   Value iterator(std::vector<Value> items);
   Value make_namespace(const Entries& entries);
   template <class T, class... Args>
   Value object(Args&&... args) {
     meter.step();
-    return Value(std::static_pointer_cast<Object>(std::make_shared<T>(std::forward<Args>(args)...)));
+    return Value(
+        std::static_pointer_cast<Object>(std::make_shared<T>(std::forward<Args>(args)...)));
   }
   /// Adds or replaces; fails on a key that cannot be hashed.
   void set(Entries& entries, Value key, Value value);
@@ -112,7 +127,7 @@ std::string float_repr(double value);
 /// json.dumps(value, ...) as transformers' tojson filter calls it (json_output.cpp).
 struct JsonOptions {
   bool ensure_ascii = false;
-  std::optional<SpanText> indent;  // one level of indentation
+  std::optional<SpanText> indent;                           // one level of indentation
   std::optional<std::pair<SpanText, SpanText>> separators;  // between items, after a key
   bool sort_keys = false;
 };

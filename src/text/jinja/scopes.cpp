@@ -1,8 +1,9 @@
-// Which names are hidden where. Jinja compiles a template to Python functions, so a name that a scope assigns
-// is that scope's own from its first line on, even if an input of that name was readable outside:
+// Which names are hidden where. Jinja compiles a template to Python functions, so a name that a
+// scope assigns is that scope's own from its first line on, even if an input of that name was
+// readable outside:
 //   {% for m in messages %}{{ tools }}{% endfor %}{% set tools = 1 %}     prints no tools at all
-// Only a first assignment outside of an `if`, of a name not read before in that scope nor known to an outer
-// one, hides the input; every other case reads through. This file finds those names.
+// Only a first assignment outside of an `if`, of a name not read before in that scope nor known to
+// an outer one, hides the input; every other case reads through. This file finds those names.
 
 #include <set>
 
@@ -25,22 +26,51 @@ struct EachPart {
   Visit visit;
   void operator()(const ConstantExpr&) const {}
   void operator()(const NameExpr&) const {}
-  void operator()(const TupleExpr& e) const { for (const auto& item : e.items) visit(item); }
-  void operator()(const ListExpr& e) const { for (const auto& item : e.items) visit(item); }
-  void operator()(const DictExpr& e) const { for (const auto& [key, value] : e.entries) visit(key), visit(value); }
-  void operator()(const ConditionalExpr& e) const { visit(e.test), visit(e.then), visit(e.otherwise); }
-  void operator()(const LogicExpr& e) const { for (const auto& operand : e.operands) visit(operand); }
+  void operator()(const TupleExpr& e) const {
+    for (const auto& item : e.items) visit(item);
+  }
+  void operator()(const ListExpr& e) const {
+    for (const auto& item : e.items) visit(item);
+  }
+  void operator()(const DictExpr& e) const {
+    for (const auto& [key, value] : e.entries) visit(key), visit(value);
+  }
+  void operator()(const ConditionalExpr& e) const {
+    visit(e.test), visit(e.then), visit(e.otherwise);
+  }
+  void operator()(const LogicExpr& e) const {
+    for (const auto& operand : e.operands) visit(operand);
+  }
   void operator()(const NotExpr& e) const { visit(e.operand); }
   void operator()(const SignExpr& e) const { visit(e.operand); }
-  void operator()(const CompareExpr& e) const { visit(e.first); for (const auto& [op, operand] : e.rest) visit(operand); }
-  void operator()(const ArithmeticExpr& e) const { visit(e.first); for (const auto& [op, operand] : e.rest) visit(operand); }
-  void operator()(const ConcatExpr& e) const { for (const auto& part : e.parts) visit(part); }
+  void operator()(const CompareExpr& e) const {
+    visit(e.first);
+    for (const auto& [op, operand] : e.rest) visit(operand);
+  }
+  void operator()(const ArithmeticExpr& e) const {
+    visit(e.first);
+    for (const auto& [op, operand] : e.rest) visit(operand);
+  }
+  void operator()(const ConcatExpr& e) const {
+    for (const auto& part : e.parts) visit(part);
+  }
   void operator()(const AttributeExpr& e) const { visit(e.object); }
   void operator()(const ItemExpr& e) const { visit(e.object), visit(e.key); }
-  void operator()(const SliceExpr& e) const { visit(e.object), visit(e.start), visit(e.stop), visit(e.step); }
-  void operator()(const CallExpr& e) const { visit(e.callee); each_argument(e.arguments, visit); }
-  void operator()(const FilterExpr& e) const { visit(e.operand); each_argument(e.arguments, visit); }
-  void operator()(const TestExpr& e) const { visit(e.operand); each_argument(e.arguments, visit); }
+  void operator()(const SliceExpr& e) const {
+    visit(e.object), visit(e.start), visit(e.stop), visit(e.step);
+  }
+  void operator()(const CallExpr& e) const {
+    visit(e.callee);
+    each_argument(e.arguments, visit);
+  }
+  void operator()(const FilterExpr& e) const {
+    visit(e.operand);
+    each_argument(e.arguments, visit);
+  }
+  void operator()(const TestExpr& e) const {
+    visit(e.operand);
+    each_argument(e.arguments, visit);
+  }
 };
 
 /// Calls on_name(NameId) for every name that is read.
@@ -84,7 +114,7 @@ class Names {
   }
   void assign(const Target& target) {
     for (const Target& part : target.parts) assign(part);
-    if (target.unpacks) return;
+    if (!target.parts.empty()) return;
     if (target.attribute.empty()) {
       scope_.assign(target.name, conditional_);
     } else {
@@ -93,7 +123,7 @@ class Names {
   }
   void declare(const Target& target) {
     for (const Target& part : target.parts) declare(part);
-    if (!target.unpacks) scope_.known.insert(target.name);
+    if (target.parts.empty()) scope_.known.insert(target.name);
   }
 
   void operator()(const TextStatement&) {}
@@ -129,7 +159,9 @@ class Resolver {
  public:
   explicit Resolver(Template& tree) : tree_(tree) {}
 
-  void run() { resolve(tree_.body, nullptr, [](Scope&, Names&) {}); }
+  void run() {
+    resolve(tree_.body, nullptr, [](Scope&, Names&) {});
+  }
 
  private:
   /// declare(scope, names) makes known what the scope starts with.
@@ -194,6 +226,8 @@ class Resolver {
 
 }  // namespace
 
-void resolve_scopes(Template& tree) { Resolver(tree).run(); }
+void resolve_scopes(Template& tree) {
+  Resolver(tree).run();
+}
 
 }  // namespace cera::text::jinja

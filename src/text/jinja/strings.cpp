@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kNone = std::string_view::npos;
 constexpr char32_t kCapitalSigma = 0x3A3, kFinalSigma = 0x3C2, kDottedI = 0x130;
 
-/// Rewrites every code point; write(out, c, at) appends what stands for c, which starts at byte `at`.
+/// Rewrites every code point; write(out, c, at) appends what stands for c, which starts at byte
+/// `at`.
 template <class Write>
 Value rewrite(Runtime& runtime, const String& string, bool markup, Write write) {
   const std::string& text = string.text.str();
@@ -36,9 +37,12 @@ Value rewrite(Runtime& runtime, const String& string, bool markup, Write write) 
 
 void append_lower(std::string& out, char32_t c, std::string_view text, size_t at) {
   if (c == kCapitalSigma) {
-    const bool after_letter = at > 0 && unicode::is_letter(unicode::decode(text, unicode::previous(text, at)).value);
-    const bool before_letter = at + 2 < text.size() && unicode::is_letter(unicode::decode(text, at + 2).value);
-    return unicode::append(out, after_letter && !before_letter ? kFinalSigma : unicode::to_lower(c));
+    const bool after_letter =
+        at > 0 && unicode::is_letter(unicode::decode(text, unicode::previous(text, at)).value);
+    const bool before_letter =
+        at + 2 < text.size() && unicode::is_letter(unicode::decode(text, at + 2).value);
+    return unicode::append(out,
+                           after_letter && !before_letter ? kFinalSigma : unicode::to_lower(c));
   }
   if (c == kDottedI) {
     out += "i\u0307";
@@ -91,7 +95,8 @@ size_t skip_back(std::string_view text, size_t end, bool space) {
 
 class Parts {
  public:
-  Parts(Runtime& runtime, const String& string) : runtime_(runtime), string_(string), account_(&runtime.meter) {
+  Parts(Runtime& runtime, const String& string)
+      : runtime_(runtime), string_(string), account_(&runtime.meter) {
     runtime.meter.work(string.text.size());
   }
   void add(size_t begin, size_t end) {
@@ -136,11 +141,13 @@ Value lower(Runtime& runtime, const String& text) {
 }
 
 Value capitalize(Runtime& runtime, const String& text) {
-  return capitalize_words<unicode::append_title>(runtime, text, text.markup, [](char32_t) { return false; });
+  return capitalize_words<unicode::append_title>(runtime, text, text.markup,
+                                                 [](char32_t) { return false; });
 }
 
 Value title(Runtime& runtime, const String& text) {
-  return capitalize_words<unicode::append_title>(runtime, text, text.markup, [](char32_t c) { return !unicode::is_cased(c); });
+  return capitalize_words<unicode::append_title>(runtime, text, text.markup,
+                                                 [](char32_t c) { return !unicode::is_cased(c); });
 }
 
 Value title_filter(Runtime& runtime, const String& text) {
@@ -185,7 +192,8 @@ Value strip(Runtime& runtime, const String& string, const String* chars, Side si
   return part(runtime, string, begin, end);
 }
 
-std::vector<Value> split(Runtime& runtime, const String& string, const String* separator, int64_t limit) {
+std::vector<Value> split(Runtime& runtime, const String& string, const String* separator,
+                         int64_t limit) {
   const std::string& text = string.text.str();
   Parts parts(runtime, string);
   size_t at = 0;
@@ -234,7 +242,8 @@ std::vector<Value> split_right(Runtime& runtime, const String& string, const Str
   need_separator(*separator);
   const Searcher searcher(separator->text.str());
   while (!parts.full(limit)) {
-    runtime.meter.work(separator->text.size() < 32 ? 0 : end);  // a long needle is sought from the left
+    runtime.meter.work(separator->text.size() < 32 ? 0
+                                                   : end);  // a long needle is sought from the left
     const size_t found = searcher.find_last(text, end);
     if (found == kNone) break;
     parts.add(found + separator->text.size(), end);
@@ -272,14 +281,16 @@ std::vector<Value> partition(Runtime& runtime, const String& string, const Strin
   const Value empty = part(runtime, string, 0, 0);
   const Value all = part(runtime, string, 0, text.size());
   if (found == kNone) {
-    return from_right ? std::vector<Value>{empty, empty, all} : std::vector<Value>{all, empty, empty};
+    return from_right ? std::vector<Value>{empty, empty, all}
+                      : std::vector<Value>{all, empty, empty};
   }
   const size_t after = found + separator.text.size();
   return {part(runtime, string, 0, found), part(runtime, separator, 0, separator.text.size()),
           part(runtime, string, after, text.size())};
 }
 
-Value replace(Runtime& runtime, const String& string, const String& from, const String& to, int64_t limit) {
+Value replace(Runtime& runtime, const String& string, const String& from, const String& to,
+              int64_t limit) {
   const std::string& text = string.text.str();
   TextBuilder out(runtime.meter);
   size_t at = 0;
@@ -306,7 +317,8 @@ Value replace(Runtime& runtime, const String& string, const String& from, const 
   return std::move(out).finish(string.markup);
 }
 
-Value join(Runtime& runtime, const String& separator, const std::vector<Value>& strings, bool markup) {
+Value join(Runtime& runtime, const String& separator, const std::vector<Value>& strings,
+           bool markup) {
   TextBuilder out(runtime.meter);
   for (size_t i = 0; i < strings.size(); ++i) {
     if (i > 0) out.append(separator.text);
@@ -315,7 +327,8 @@ Value join(Runtime& runtime, const String& separator, const std::vector<Value>& 
   return std::move(out).finish(markup);
 }
 
-Value pad(Runtime& runtime, const String& string, int64_t width, const SpanText& fill, Side text_side) {
+Value pad(Runtime& runtime, const String& string, int64_t width, const SpanText& fill,
+          Side text_side) {
   const size_t length = string.ascii ? string.text.size() : unicode::length(string.text.str());
   runtime.meter.work(string.text.size());
   const int64_t missing = width > int64_t(length) ? width - int64_t(length) : 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Python's str operations on text that remembers its origins. Results that copy from the subject keep its
-// `markup` flag, as markupsafe does. Positions and widths count code points.
+// Python's str operations on text that remembers its origins. Results that copy from the subject
+// keep its `markup` flag, as markupsafe does. Positions and widths count code points.
 
 #include <string_view>
 #include <vector>
@@ -22,16 +22,22 @@ enum class Side { left, right, both };
 /// chars: the set to remove; null for whitespace.
 Value strip(Runtime& runtime, const String& text, const String* chars, Side side);
 /// separator null: by whitespace. limit < 0: no limit.
-std::vector<Value> split(Runtime& runtime, const String& text, const String* separator, int64_t limit);
-std::vector<Value> split_right(Runtime& runtime, const String& text, const String* separator, int64_t limit);
+std::vector<Value> split(Runtime& runtime, const String& text, const String* separator,
+                         int64_t limit);
+std::vector<Value> split_right(Runtime& runtime, const String& text, const String* separator,
+                               int64_t limit);
 std::vector<Value> split_lines(Runtime& runtime, const String& text, bool keep_ends);
 /// Three parts: before, the separator, after.
-std::vector<Value> partition(Runtime& runtime, const String& text, const String& separator, bool from_right);
+std::vector<Value> partition(Runtime& runtime, const String& text, const String& separator,
+                             bool from_right);
 
-Value replace(Runtime& runtime, const String& text, const String& from, const String& to, int64_t limit);
-Value join(Runtime& runtime, const String& separator, const std::vector<Value>& strings, bool markup);
+Value replace(Runtime& runtime, const String& text, const String& from, const String& to,
+              int64_t limit);
+Value join(Runtime& runtime, const String& separator, const std::vector<Value>& strings,
+           bool markup);
 /// Side::both centres.
-Value pad(Runtime& runtime, const String& text, int64_t width, const SpanText& fill, Side text_side);
+Value pad(Runtime& runtime, const String& text, int64_t width, const SpanText& fill,
+          Side text_side);
 
 /// A part of the text, by bytes.
 Value part(Runtime& runtime, const String& text, size_t begin, size_t end);

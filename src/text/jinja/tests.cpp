@@ -39,12 +39,14 @@ Value divisible_by(Runtime& runtime, const Bound& args) {  // num
   return Value::boolean(runtime.equal(modulo, Value::integer(0)));
 }
 
-Value same_as(Runtime&, const Bound& args) { return Value::boolean(args.subject().same(args.at(1))); }
+Value same_as(Runtime&, const Bound& args) {
+  return Value::boolean(args.subject().same(args.at(1)));
+}
 
 Value is_iterable(Runtime&, const Bound& args) {
   const Value& value = args.subject();
-  return Value::boolean(value.is_undefined() || value.is_string() || value.is_dict() || value.sequence() ||
-                        value.object_as<Iterator>());
+  return Value::boolean(value.is_undefined() || value.is_string() || value.is_dict() ||
+                        value.sequence() || value.object_as<Iterator>());
 }
 
 Value is_sequence(Runtime&, const Bound& args) {
@@ -72,7 +74,8 @@ Value has_case(Runtime& runtime, const Bound& args) {
   bool cased = false;
   for (size_t at = 0; at < text.size();) {
     const unicode::CodePoint c = unicode::decode(text, at);
-    if (upper ? unicode::is_lower(c.value) : unicode::is_upper(c.value)) return Value::boolean(false);
+    if (upper ? unicode::is_lower(c.value) : unicode::is_upper(c.value))
+      return Value::boolean(false);
     cased = cased || unicode::is_cased(c.value);
     at += c.n_bytes;
   }

@@ -13,14 +13,16 @@
 namespace cera::text::jinja::unicode {
 namespace {
 
-// PCRE2 carries the Unicode tables; asking it about one code point at a time saves us from carrying our own.
+// PCRE2 carries the Unicode tables; asking it about one code point at a time saves us from carrying
+// our own.
 class Property {
  public:
   explicit Property(const char* pattern) {
     int error = 0;
     PCRE2_SIZE offset = 0;
     code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED,
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_DOTALL, &error, &offset, nullptr);
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_DOTALL, &error, &offset,
+                          nullptr);
     CERA_ASSERT(code_ != nullptr);
   }
   ~Property() { pcre2_code_free(code_); }
@@ -33,7 +35,8 @@ class Property {
     append(text, c);
     const MatchData match(pcre2_match_data_create(1, nullptr));
     if (!match) return false;
-    return pcre2_match(code_, units(text), text.size(), 0, PCRE2_NO_UTF_CHECK, match.get(), nullptr) >= 0;
+    return pcre2_match(code_, units(text), text.size(), 0, PCRE2_NO_UTF_CHECK, match.get(),
+                       nullptr) >= 0;
   }
 
   /// The code point after the replacement of "\U$0" or "\L$0"; itself when it has no counterpart.
@@ -62,19 +65,25 @@ class Property {
   pcre2_code* code_;
 };
 
-constexpr bool ascii_upper(char32_t c) { return c >= 'A' && c <= 'Z'; }
-constexpr bool ascii_lower(char32_t c) { return c >= 'a' && c <= 'z'; }
-constexpr bool ascii_digit(char32_t c) { return c >= '0' && c <= '9'; }
+constexpr bool ascii_upper(char32_t c) {
+  return c >= 'A' && c <= 'Z';
+}
+constexpr bool ascii_lower(char32_t c) {
+  return c >= 'a' && c <= 'z';
+}
+constexpr bool ascii_digit(char32_t c) {
+  return c >= '0' && c <= '9';
+}
 
 struct Expansion {
   char32_t from;
   std::string_view upper;
 };
 constexpr Expansion kExpansions[] = {
-    {0xDF, "SS"},     {0x149, "\u02BCN"}, {0x1F0, "J\u030C"}, {0x1E96, "H\u0331"},
+    {0xDF, "SS"},        {0x149, "\u02BCN"},  {0x1F0, "J\u030C"},  {0x1E96, "H\u0331"},
     {0x1E97, "T\u0308"}, {0x1E98, "W\u030A"}, {0x1E99, "Y\u030A"}, {0x1E9A, "A\u02BE"},
-    {0xFB00, "FF"},   {0xFB01, "FI"},      {0xFB02, "FL"},      {0xFB03, "FFI"},
-    {0xFB04, "FFL"},  {0xFB05, "ST"},      {0xFB06, "ST"},
+    {0xFB00, "FF"},      {0xFB01, "FI"},      {0xFB02, "FL"},      {0xFB03, "FFI"},
+    {0xFB04, "FFL"},     {0xFB05, "ST"},      {0xFB06, "ST"},
 };
 
 const Expansion* expansion_of(char32_t c) {
@@ -142,13 +151,14 @@ size_t previous(std::string_view text, size_t end) {
 }
 
 bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
+  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+         c == 0x205F || c == 0x3000;
 }
 
 bool is_line_break(char32_t c) {
-  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
 }
 
 bool is_letter(char32_t c) {
@@ -164,8 +174,10 @@ bool is_decimal(char32_t c) {
 }
 
 bool is_digit(char32_t c) {
-  const bool superscript = c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079);
-  return superscript || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || is_decimal(c);
+  const bool superscript =
+      c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079);
+  return superscript || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) ||
+         is_decimal(c);
 }
 
 bool is_numeric(char32_t c) {

@@ -1,6 +1,6 @@
 #pragma once
-// The little Unicode that Python's str methods need. Text is UTF-8; a byte that is not part of a valid
-// sequence counts as one code point of its own and passes through every function unchanged.
+// The little Unicode that Python's str methods need. Text is UTF-8; a byte that is not part of a
+// valid sequence counts as one code point of its own and passes through every function unchanged.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,9 @@ bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_word(char32_t c);       // \w of Python's re
 bool is_printable(char32_t c);  // str.isprintable: what repr() leaves alone
-inline bool is_cased(char32_t c) { return is_upper(c) || is_lower(c); }
+inline bool is_cased(char32_t c) {
+  return is_upper(c) || is_lower(c);
+}
 
 /// Simple (one to one) case mapping.
 char32_t to_upper(char32_t c);

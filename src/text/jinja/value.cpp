@@ -11,13 +11,18 @@ Value Value::undefined(std::string message) {
 
 double Value::as_real() const {
   switch (kind()) {
-    case Kind::real: return std::get<double>(storage_);
-    case Kind::big_integer: return double(as_big_integer());
-    default: return double(as_integer());
+    case Kind::real:
+      return std::get<double>(storage_);
+    case Kind::big_integer:
+      return double(as_big_integer());
+    default:
+      return double(as_integer());
   }
 }
 
-const std::string& Value::str() const { return string().text.str(); }
+const std::string& Value::str() const {
+  return string().text.str();
+}
 
 const Sequence* Value::sequence() const {
   const auto* pointer = std::get_if<std::shared_ptr<const Sequence>>(&storage_);
@@ -53,9 +58,13 @@ const Value* Dict::find(std::string_view key) const {
   return nullptr;
 }
 
-Value Object::call(Runtime&, const Arguments&) { raise("'{}' object is not callable", type_name()); }
+Value Object::call(Runtime&, const Arguments&) {
+  raise("'{}' object is not callable", type_name());
+}
 
-std::string Object::repr(Runtime&, uint32_t) { return fmt::format("<{} object>", type_name()); }
+std::string Object::repr(Runtime&, uint32_t) {
+  return fmt::format("<{} object>", type_name());
+}
 
 Value Namespace::attribute(Runtime& runtime, std::string_view name) {
   runtime.meter.step(1 + attributes_.size() / 16);
@@ -120,25 +129,40 @@ bool Cursor::next(Value& out) {
 
 std::string_view type_name(const Value& value) {
   switch (value.kind()) {
-    case Value::Kind::undefined: return "Undefined";
-    case Value::Kind::none: return "NoneType";
-    case Value::Kind::boolean: return "bool";
+    case Value::Kind::undefined:
+      return "Undefined";
+    case Value::Kind::none:
+      return "NoneType";
+    case Value::Kind::boolean:
+      return "bool";
     case Value::Kind::integer:
-    case Value::Kind::big_integer: return "int";
-    case Value::Kind::real: return "float";
-    case Value::Kind::string: return value.string().markup ? "Markup" : "str";
-    case Value::Kind::dict: return "dict";
-    case Value::Kind::object: return value.object()->type_name();
-    case Value::Kind::sequence: break;
+    case Value::Kind::big_integer:
+      return "int";
+    case Value::Kind::real:
+      return "float";
+    case Value::Kind::string:
+      return value.string().markup ? "Markup" : "str";
+    case Value::Kind::dict:
+      return "dict";
+    case Value::Kind::object:
+      return value.object()->type_name();
+    case Value::Kind::sequence:
+      break;
   }
   switch (value.sequence()->flavor) {
-    case Sequence::Flavor::list: return "list";
+    case Sequence::Flavor::list:
+      return "list";
     case Sequence::Flavor::tuple:
-    case Sequence::Flavor::group: return "tuple";
-    case Sequence::Flavor::range: return "range";
-    case Sequence::Flavor::keys: return "dict_keys";
-    case Sequence::Flavor::values: return "dict_values";
-    case Sequence::Flavor::items: return "dict_items";
+    case Sequence::Flavor::group:
+      return "tuple";
+    case Sequence::Flavor::range:
+      return "range";
+    case Sequence::Flavor::keys:
+      return "dict_keys";
+    case Sequence::Flavor::values:
+      return "dict_values";
+    case Sequence::Flavor::items:
+      return "dict_items";
   }
   return "object";
 }
@@ -146,15 +170,22 @@ std::string_view type_name(const Value& value) {
 bool truth(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::undefined:
-    case Value::Kind::none: return false;
+    case Value::Kind::none:
+      return false;
     case Value::Kind::boolean:
-    case Value::Kind::integer: return value.as_integer() != 0;
-    case Value::Kind::real: return value.as_real() != 0;
-    case Value::Kind::string: return !value.str().empty();
-    case Value::Kind::sequence: return !value.sequence()->items.empty();
-    case Value::Kind::dict: return !value.dict().entries.empty();
+    case Value::Kind::integer:
+      return value.as_integer() != 0;
+    case Value::Kind::real:
+      return value.as_real() != 0;
+    case Value::Kind::string:
+      return !value.str().empty();
+    case Value::Kind::sequence:
+      return !value.sequence()->items.empty();
+    case Value::Kind::dict:
+      return !value.dict().entries.empty();
     case Value::Kind::big_integer:
-    case Value::Kind::object: return true;
+    case Value::Kind::object:
+      return true;
   }
   return true;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Values of the template language: Python's, as far as templates can tell. Immutable, shared by reference,
-// except for Objects (namespaces, loops, iterators), which live during one rendering only. Containers know
-// their depth, so that recursion over a value is bounded.
+// Values of the template language: Python's, as far as templates can tell. Immutable, shared by
+// reference, except for Objects (namespaces, loops, iterators), which live during one rendering
+// only. Containers know their depth, so that recursion over a value is bounded.
 
 #include <cstdint>
 #include <memory>
@@ -27,9 +27,19 @@ struct UndefinedInfo;
 
 class Value {
  public:
-  /// In the order of the variant below. big_integer is for inputs above 2^63 - 1: it prints and compares.
+  /// In the order of the variant below. big_integer is for inputs above 2^63 - 1: it prints and
+  /// compares.
   enum class Kind : uint8_t {
-    undefined, none, boolean, integer, big_integer, real, string, sequence, dict, object
+    undefined,
+    none,
+    boolean,
+    integer,
+    big_integer,
+    real,
+    string,
+    sequence,
+    dict,
+    object
   };
 
   Value() = default;  // undefined, without an explanation
@@ -80,9 +90,10 @@ class Value {
   uint32_t depth() const;
 
  private:
-  using Storage = std::variant<std::shared_ptr<const UndefinedInfo>, std::monostate, bool, int64_t, uint64_t,
-                               double, std::shared_ptr<const String>, std::shared_ptr<const Sequence>,
-                               std::shared_ptr<const Dict>, std::shared_ptr<Object>>;
+  using Storage =
+      std::variant<std::shared_ptr<const UndefinedInfo>, std::monostate, bool, int64_t, uint64_t,
+                   double, std::shared_ptr<const String>, std::shared_ptr<const Sequence>,
+                   std::shared_ptr<const Dict>, std::shared_ptr<Object>>;
   explicit Value(Storage storage) : storage_(std::move(storage)) {}
   Storage storage_;
 };
@@ -95,11 +106,13 @@ struct String {
   SpanText text;
   Account account;
   bool ascii;
-  bool markup = false;  // went through `safe` or `escape`: joining it with plain text escapes the latter
+  bool markup =
+      false;  // went through `safe` or `escape`: joining it with plain text escapes the latter
 };
 
 struct Sequence {
-  /// group: a tuple that `groupby` made, with the attributes grouper and list. The last three: dict views.
+  /// group: a tuple that `groupby` made, with the attributes grouper and list. The last three: dict
+  /// views.
   enum class Flavor : uint8_t { list, tuple, group, range, keys, values, items };
   std::vector<Value> items;
   Flavor flavor;
@@ -119,10 +132,12 @@ struct Dict {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
-  Origin keyword_origin = Origin::template_text;  // content when any of the names came with **values
+  Origin keyword_origin =
+      Origin::template_text;  // content when any of the names came with **values
 };
 
-/// Anything that is neither data nor undefined: functions, macros, methods, loops, namespaces, iterators.
+/// Anything that is neither data nor undefined: functions, macros, methods, loops, namespaces,
+/// iterators.
 class Object {
  public:
   virtual ~Object() = default;
