@@ -19,7 +19,7 @@ Entry entry(TensorType type) {
   if (ops::activation_format(type) == ops::ActivationFormat::f32)
     return {type, avx2::float_kernels(type, group_rows)};
   WeightKernels kernels = quantised_panels(type);
-  kernels.dot_rows = avx2::quantised_dot_rows(type);
+  kernels.dot_rows = quantised_dot_rows(type);
   return {type, kernels};
 }
 

@@ -5,7 +5,7 @@
 // an offset comes off where the sums start.
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "backends/cpu/x86/avx512_intrinsics.h"
 
 #include <algorithm>
 #include <cstring>
@@ -69,11 +69,6 @@ CERA_INLINE void start_sums(const int16_t lane_sums[group_rows][2], int shift, _
   for (uint32_t i = 0; i < group_rows; ++i) acc[2 * i] = acc[2 * i + 1] = _mm512_set1_epi32(start[i]);
 }
 
-/// As _mm512_cvtepi32_ps, whose definition in some compilers' headers draws a warning.
-CERA_INLINE __m512 to_floats(__m512i v) {
-  return __m512(__builtin_convertvector(__v16si(v), __v16sf));
-}
-
 CERA_INLINE __m512 spread(float x) { return _mm512_set1_ps(x); }
 
 template <class F>
@@ -92,7 +87,7 @@ void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_
     for (uint32_t v = 0; v < n_vectors; ++v) {
       const uint32_t at = v % 2 * 16;
       const __m512 d = _mm512_mul_ps(_mm512_loadu_ps(w->d + at), spread(x->d[v / 2]));
-      __m512 y = _mm512_fmadd_ps(d, to_floats(acc[v]), _mm512_load_ps(part[v]));
+      __m512 y = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(acc[v]), _mm512_load_ps(part[v]));
       if constexpr (F::has_min) y = _mm512_fmadd_ps(_mm512_loadu_ps(w->m + at), spread(x->d_sums[v / 2]), y);
       _mm512_store_ps(part[v], y);
     }
@@ -150,10 +145,10 @@ void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_
     for (uint32_t v = 0; v < n_vectors; ++v) {
       const uint32_t at = v % 2 * 16, i = v / 2;
       const __m512 x_d = spread(x->d[i]), d = _mm512_mul_ps(_mm512_loadu_ps(w->d + at), x_d);
-      __m512 y = _mm512_fmadd_ps(d, to_floats(_mm512_load_si512(sums[v])), _mm512_load_ps(s[v]));
+      __m512 y = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(_mm512_load_si512(sums[v])), _mm512_load_ps(s[v]));
       if constexpr (F::has_min) {
         const __m512 m = _mm512_mul_ps(_mm512_loadu_ps(w->m + at), x_d);
-        y = _mm512_fnmadd_ps(m, to_floats(min_sums<F>(*w, *x, at, i)), y);
+        y = _mm512_fnmadd_ps(m, _mm512_cvtepi32_ps(min_sums<F>(*w, *x, at, i)), y);
       }
       _mm512_store_ps(s[v], y);
     }
