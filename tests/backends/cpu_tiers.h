@@ -9,8 +9,11 @@ namespace cera::tests {
 
 /// The tiers that this machine can run, lowest first.
 inline std::vector<CpuTier> available_tiers() {
-  std::vector<CpuTier> tiers = {CpuTier::scalar};
-  if (read_cpu_info().best_tier >= CpuTier::avx2) tiers.push_back(CpuTier::avx2);
+  const CpuTier best = read_cpu_info().best_tier;
+  std::vector<CpuTier> tiers;
+  for (CpuTier tier : {CpuTier::scalar, CpuTier::avx2, CpuTier::avx512}) {
+    if (tier <= best) tiers.push_back(tier);
+  }
   return tiers;
 }
 

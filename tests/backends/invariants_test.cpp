@@ -59,7 +59,10 @@ TEST_P(OfType, ChunksThreadsAndTiersDoNotMatter) {
     expect_outputs(run(tiny, one, chunked(n, chunk), {best, n_threads}), expected, 0,
                    fmt::format("chunks of {}, {} threads", chunk, n_threads));
   }
-  expect_outputs(run(tiny, one, chunked(n, 33), {CpuTier::scalar, 2}), expected, 0, "scalar");
+  for (CpuTier tier : available_tiers()) {
+    expect_outputs(run(tiny, one, chunked(n, 33), {tier, 2}), expected, 0,
+                   std::string(tier_name(tier)));
+  }
 }
 
 std::vector<TensorType> every_type() {

@@ -119,6 +119,13 @@ inline void add_attention_lengths(std::vector<OpCaseEntry>& table) {
            }});
     }
   }
+  table.push_back({"attention_length4200", [] {
+                     // More spans than a backend may want to work on at once.
+                     Schedule schedule = chunked(4199, 512);
+                     schedule.push_back({{0, 1}});
+                     return make_attention_case(
+                         {.heads = {1, 1, 8}, .wanted = 2, .schedule = schedule});
+                   }});
   std::vector<uint32_t> row_counts = {33};
   for (uint32_t m = 1; m <= 17; ++m) row_counts.push_back(m);
   for (uint32_t m : row_counts) {

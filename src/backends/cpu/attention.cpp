@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kBlockQueries = 96;  // query vectors of a block, unless one row has more
 constexpr uint32_t kTasksPerThread = 4;
 constexpr uint32_t kSplitRows = 8;    // the most rows whose spans are worked on apart
-constexpr uint32_t kSplitSpans = 32;  // spans in flight then
+constexpr uint32_t kSplitSpans = 16;  // spans in flight then
 
 struct Block {
   uint32_t first_row, n_rows;

@@ -6,15 +6,7 @@
 namespace cera::cpu {
 namespace {
 
-void silu(const float* x, float* y, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i) y[i] = math::silu(x[i]);
-}
-
-void silu_times(const float* gate, const float* up, float* y, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i) y[i] = math::silu(gate[i]) * up[i];
-}
-
-constexpr ElementwiseKernels kScalar = {math::rms_norm, silu, silu_times};
+constexpr ElementwiseKernels kScalar = {math::rms_norm};
 
 }  // namespace
 
