@@ -13,27 +13,26 @@
 namespace cera::cpu::avx2 {
 namespace {
 
-/// Calls block(i, mask) for every 8 elements, the mask covering those below n.
-template <class Block>
-inline __attribute__((always_inline)) void for_blocks(uint32_t n, Block block) {
-  const __m256i all = _mm256_set1_epi32(-1);
-  uint32_t i = 0;
-  for (; i + 8 <= n; i += 8) block(i, all);
-  if (i < n) block(i, first_lanes(n - i));
-}
-
+// Whole vectors are not stored through a mask: on some processors that takes ten times as long.
 void rms_norm(const float* x, const float* gain, float eps, float* y, uint32_t n) {
-  // A masked lane adds 0 * 0, which leaves a sum of squares as it is.
+  const uint32_t whole = n / 8 * 8;
+  const __m256i rest = first_lanes(n - whole);
   __m256 lanes = _mm256_setzero_ps();
-  for_blocks(n, [&](uint32_t i, __m256i mask) {
-    const __m256 v = _mm256_maskload_ps(x + i, mask);
+  for (uint32_t i = 0; i < whole; i += 8) {
+    const __m256 v = _mm256_loadu_ps(x + i);
     lanes = _mm256_fmadd_ps(v, v, lanes);
-  });
+  }
+  // A masked lane adds 0 * 0, which leaves a sum of squares as it is.
+  const __m256 last = _mm256_maskload_ps(x + whole, rest);
+  lanes = _mm256_fmadd_ps(last, last, lanes);
   const __m256 inverse = _mm256_set1_ps(1.0f / std::sqrt(join8(lanes) / float(n) + eps));
-  for_blocks(n, [&](uint32_t i, __m256i mask) {
-    const __m256 v = _mm256_mul_ps(_mm256_maskload_ps(x + i, mask), inverse);
-    _mm256_maskstore_ps(y + i, mask, _mm256_mul_ps(v, _mm256_maskload_ps(gain + i, mask)));
-  });
+  for (uint32_t i = 0; i < whole; i += 8) {
+    const __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), inverse);
+    _mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(gain + i)));
+  }
+  if (whole == n) return;
+  const __m256 v = _mm256_mul_ps(last, inverse);
+  _mm256_maskstore_ps(y + whole, rest, _mm256_mul_ps(v, _mm256_maskload_ps(gain + whole, rest)));
 }
 
 constexpr ElementwiseKernels kKernels = {rms_norm};

@@ -8,6 +8,7 @@
 #include "ops/math.h"
 
 #include "backends/cpu/x86/avx2_begin.h"
+#include "backends/cpu/x86/linear_finish.h"
 #include "backends/cpu/x86/math_avx2.h"
 
 namespace cera::cpu::avx2 {
@@ -15,34 +16,20 @@ namespace {
 
 constexpr uint32_t group_rows = 4, panel_rows = 16;
 
-inline __m256 activate(Activation activation, __m256 y) {
-  return activation == Activation::silu ? silu8(y) : y;
-}
-
-}  // namespace
-
-void finish(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n) {
-  const __m256 scale = _mm256_set1_ps(epilogue.scale);
-  for (uint32_t i = 0; i < n; i += 8) {
-    const __m256i mask = first_lanes(n - i < 8 ? n - i : 8);
-    __m256 y = _mm256_maskload_ps(dots + i, mask);
-    if (bias != nullptr) y = _mm256_add_ps(y, _mm256_maskload_ps(bias + i, mask));
-    y = activate(epilogue.activation, y);
-    if (epilogue.scale != 1.0f) y = _mm256_mul_ps(y, scale);
-    if (epilogue.accumulate) y = _mm256_add_ps(_mm256_maskload_ps(out + i, mask), y);
-    _mm256_maskstore_ps(out + i, mask, y);
+struct Floats8 {
+  using Type = __m256;
+  static constexpr uint32_t width = 8;
+  static Type load(const float* from) { return _mm256_loadu_ps(from); }
+  static void store(float* to, Type y) { _mm256_storeu_ps(to, y); }
+  static Type load_part(const float* from, uint32_t n) {
+    return _mm256_maskload_ps(from, first_lanes(n));
   }
-}
-
-void finish_glu(Activation activation, const float* gate, const float* up, float* out, uint32_t n) {
-  for (uint32_t i = 0; i < n; i += 8) {
-    const __m256i mask = first_lanes(n - i < 8 ? n - i : 8);
-    const __m256 g = activate(activation, _mm256_maskload_ps(gate + i, mask));
-    _mm256_maskstore_ps(out + i, mask, _mm256_mul_ps(g, _mm256_maskload_ps(up + i, mask)));
-  }
-}
-
-namespace {
+  static void store_part(float* to, uint32_t n, Type y) { _mm256_maskstore_ps(to, first_lanes(n), y); }
+  static Type set1(float x) { return _mm256_set1_ps(x); }
+  static Type add(Type a, Type b) { return _mm256_add_ps(a, b); }
+  static Type mul(Type a, Type b) { return _mm256_mul_ps(a, b); }
+  static Type silu(Type x) { return silu8(x); }
+};
 
 const ActivationKernels& activations(ops::ActivationFormat format) {
   return activation_kernels(format, group_rows);
@@ -72,8 +59,14 @@ const WeightKernels* weights(TensorType type) {
   return nullptr;
 }
 
-constexpr LinearKernels kernels = {"avx2",     4,          group_rows,  panel_rows, finish,
-                                   finish_glu, activations, weights};
+constexpr LinearKernels kernels = {"avx2",
+                                   4,
+                                   group_rows,
+                                   panel_rows,
+                                   finish_vectors<Floats8>,
+                                   finish_glu_vectors<Floats8>,
+                                   activations,
+                                   weights};
 
 }  // namespace
 

@@ -64,7 +64,4 @@ WeightKernels quantised_panels(TensorType type);
 /// For groups of 4 and panels of 16, or groups of 8 and panels of 32.
 WeightKernels float_kernels(TensorType type, uint32_t group_rows);
 
-void finish(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n);
-void finish_glu(Activation activation, const float* gate, const float* up, float* out, uint32_t n);
-
 }  // namespace cera::cpu::avx2
