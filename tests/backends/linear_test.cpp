@@ -331,6 +331,31 @@ TEST(Linear, ATinySumKeepsItsSign) {
   check(c, {1, 4});
 }
 
+TEST(Linear, SiluOfExtremeValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = {-inf, -1e30f, -200, -88.1f, -87.4f, -87.33f, -87.3f, -1, -1e-30f, -0.0f,
+                                     0,    1e-40f, 1,    87,     88.02f, 88.1f,   200,    inf, std::nanf("")};
+  // One product of each with 1: the outputs are silu(values), and silu(values) * values.
+  std::vector<Matrix> list;
+  for (int i = 0; i < 2; ++i) {
+    list.emplace_back(TensorType::f32, uint32_t(values.size()), 1);
+    type_info(TensorType::f32).pack(values.data(), list.back().row(0), values.size());
+  }
+  for (const bool glu : {false, true}) {
+    Options options;
+    options.activation = Activation::silu;
+    std::vector<Matrix> some;
+    for (const Matrix& m : list) {
+      some.emplace_back(TensorType::f32, m.weight.n_rows, 1);
+      some.back().bytes = m.bytes;
+      some.back().weight.data = some.back().bytes.data() + 1;
+    }
+    Case c(std::move(some), glu, options, 5);
+    for (float& x : c.in) x = 1;
+    check(c, {1, 4});
+  }
+}
+
 TEST(Linear, MixedTypesInOneOp) {
   using enum TensorType;
   const Options all{true, true, false, Activation::none, 1};
