@@ -89,8 +89,40 @@ constexpr int kVectors = 12;  // independent accumulators
   return uint64_t(_mm256_extract_epi64(total, 0));
 }
 
+[[gnu::target("avx512f")]] uint64_t f32_avx512() {
+  __m512 sums[kVectors];
+  for (__m512& s : sums) s = _mm512_setzero_ps();
+  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.5f);
+  for (uint32_t i = 0; i < kSteps; ++i) {
+#pragma GCC unroll 12
+    for (int j = 0; j < kVectors; ++j) sums[j] = _mm512_fmadd_ps(sums[j], a, b);
+  }
+  __m512 total = sums[0];
+  for (int j = 1; j < kVectors; ++j) total = _mm512_add_ps(total, sums[j]);
+  alignas(64) float lanes[16];
+  _mm512_store_ps(lanes, total);
+  return uint64_t(lanes[0]);
+}
+
+[[gnu::target("avx512f,avx512vnni")]] uint64_t int8_avx512() {
+  __m512i sums[kVectors];
+  for (int j = 0; j < kVectors; ++j) sums[j] = _mm512_set1_epi32(j + 1);
+  const __m512i a = _mm512_set1_epi32(0x03030303), b = _mm512_set1_epi32(0x05050505);
+  for (uint32_t i = 0; i < kSteps; ++i) {
+#pragma GCC unroll 12
+    for (int j = 0; j < kVectors; ++j) sums[j] = _mm512_dpbusd_epi32(sums[j], a, b);
+  }
+  __m512i total = sums[0];
+  for (int j = 1; j < kVectors; ++j) total = _mm512_add_epi32(total, sums[j]);
+  alignas(64) int32_t lanes[16];  // GCC 12 warns falsely about the cast to 128 bits
+  _mm512_store_si512(lanes, total);
+  return uint64_t(lanes[0]);
+}
+
 constexpr Loop kAvx2F32 = {f32_avx2, 2.0 * 8 * kVectors * kSteps};
 constexpr Loop kAvx2Int8 = {int8_avx2, 2.0 * 32 * kVectors * kSteps};
+constexpr Loop kAvx512F32 = {f32_avx512, 2.0 * 16 * kVectors * kSteps};
+constexpr Loop kAvx512Int8 = {int8_avx512, 2.0 * 64 * kVectors * kSteps};
 #endif
 
 double giga_per_second(ThreadPool& pool, const Loop& loop) {
@@ -122,6 +154,10 @@ Roofs measure_roofs(ThreadPool& pool, CpuTier tier) {
   if (tier >= CpuTier::avx2) {
     f32 = kAvx2F32;
     int8 = kAvx2Int8;
+  }
+  if (tier >= CpuTier::avx512) {
+    f32 = kAvx512F32;
+    int8 = kAvx512Int8;
   }
 #endif
   Roofs roofs;

@@ -8,7 +8,7 @@ namespace cera {
 
 struct Roofs {
   double read_gb_s = 0;   // streaming reads from memory, all threads
-  double int8_gops = 0;   // u8 x s8 multiply-adds into 16 bits, 2 ops each, all threads
+  double int8_gops = 0;   // u8 x s8 multiply-adds, 2 ops each, all threads
   double f32_gflops = 0;  // fused multiply-adds, 2 ops each, all threads
 };
 
