@@ -1,9 +1,11 @@
 // Speed of linear on this machine beside its roofs, all measured in the same run:
-//   bench_linear [--threads N] [--type NAME] [--seconds S] [--tier scalar|avx2] [--rows M]... [--shape NxK]...
+//   bench_linear [--threads N] [--type NAME] [--seconds S] [--tier scalar|avx2] [--rows M]...
+//   [--shape NxK]...
 //                [--megabytes B]
-// One activation row: GB/s of weights, from a set of matrices larger than any cache (B). Many rows: GOPS
-// (two per multiply-add), including norm-free quantising and packing. Best and median of many repetitions;
-// on a busy machine short ones (--threads 1 and a small shape) still find the machine free now and then.
+// One activation row: GB/s of weights, from a set of matrices larger than any cache (B). Many rows:
+// GOPS (two per multiply-add), including norm-free quantising and packing. Best and median of many
+// repetitions; on a busy machine short ones (--threads 1 and a small shape) still find the machine
+// free now and then.
 
 #include <algorithm>
 #include <chrono>
@@ -72,31 +74,36 @@ __attribute__((target("avx2"))) uint64_t read_all(const std::byte* data, size_t 
       sum[i] = _mm256_xor_si256(
           sum[i], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + at + 32 * i)));
   }
-  const __m256i all = _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
+  const __m256i all =
+      _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
   return uint64_t(_mm256_extract_epi64(all, 0));
 }
 
 // The arithmetic roofs are written in assembly: nothing else then decides what stays in registers.
-#define CERA_MADD(acc, temp) "vpmaddubsw %%ymm15, %%ymm14, %%ymm" temp "\n vpaddw %%ymm" temp ", %%ymm" acc ", %%ymm" acc "\n"
+#define CERA_MADD(acc, temp) \
+  "vpmaddubsw %%ymm15, %%ymm14, %%ymm" temp "\n vpaddw %%ymm" temp ", %%ymm" acc ", %%ymm" acc "\n"
 #define CERA_FMA(acc) "vfmadd231ps %%ymm15, %%ymm14, %%ymm" acc "\n"
-#define CERA_CLOBBERS \
-  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13"
+#define CERA_CLOBBERS                                                                      \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+      "xmm11", "xmm12", "xmm13"
 
 /// 8 independent chains of maddubs and 16-bit additions: 64 operations a step and chain.
 __attribute__((target("avx2"))) void multiply_bytes(uint64_t n_steps) {
   for (uint64_t step = 0; step < n_steps; ++step)
     asm volatile(CERA_MADD("0", "8") CERA_MADD("1", "9") CERA_MADD("2", "10") CERA_MADD("3", "11")
-                     CERA_MADD("4", "12") CERA_MADD("5", "13") CERA_MADD("6", "8") CERA_MADD("7", "9")
-                 ::: CERA_CLOBBERS);
+                     CERA_MADD("4", "12") CERA_MADD("5", "13") CERA_MADD("6", "8")
+                         CERA_MADD("7", "9")::
+                             : CERA_CLOBBERS);
 }
 
 /// 10 independent chains of f32 fma: 16 operations a step and chain.
 __attribute__((target("avx2,fma"))) void multiply_floats(uint64_t n_steps) {
-  asm volatile("vpxor %%ymm15, %%ymm15, %%ymm15\n vpxor %%ymm14, %%ymm14, %%ymm14" ::: "xmm14", "xmm15");
+  asm volatile("vpxor %%ymm15, %%ymm15, %%ymm15\n vpxor %%ymm14, %%ymm14, %%ymm14" ::
+                   : "xmm14", "xmm15");
   for (uint64_t step = 0; step < n_steps; ++step)
     asm volatile(CERA_FMA("0") CERA_FMA("1") CERA_FMA("2") CERA_FMA("3") CERA_FMA("4") CERA_FMA("5")
-                     CERA_FMA("6") CERA_FMA("7") CERA_FMA("8") CERA_FMA("9")
-                 ::: CERA_CLOBBERS);
+                     CERA_FMA("6") CERA_FMA("7") CERA_FMA("8") CERA_FMA("9")::
+                         : CERA_CLOBBERS);
 }
 
 volatile uint64_t result;  // keeps the reading from being removed
@@ -104,7 +111,8 @@ volatile uint64_t result;  // keeps the reading from being removed
 void print_roofs(const Settings& settings, ThreadPool& pool, const std::byte* data) {
   const size_t set_bytes = settings.set_bytes, share = set_bytes / (settings.threads * 8);
   const Times read = measure(settings.seconds, [&] {
-    pool.run(settings.threads * 8, [&](uint32_t i, uint32_t) { result = read_all(data + i * share, share); });
+    pool.run(settings.threads * 8,
+             [&](uint32_t i, uint32_t) { result = read_all(data + i * share, share); });
   });
   constexpr uint64_t n_steps = 1 << 14;  // short: the best is then undisturbed
   const Times bytes = measure(settings.seconds, [&] {
@@ -114,11 +122,13 @@ void print_roofs(const Settings& settings, ThreadPool& pool, const std::byte* da
     pool.run(settings.threads, [&](uint32_t, uint32_t) { multiply_floats(n_steps); });
   });
   const double threads = settings.threads, steps = n_steps;
-  std::printf("roofs                  read %6.1f (%5.1f) GB/s   int8 %6.0f (%4.0f) GOPS   f32 %5.0f (%4.0f) GFLOPS\n",
-              double(set_bytes) / read.best / 1e9, double(set_bytes) / read.median / 1e9,
-              threads * steps * 8 * 64 / bytes.best / 1e9, threads * steps * 8 * 64 / bytes.median / 1e9,
-              threads * steps * 10 * 16 / floats.best / 1e9,
-              threads * steps * 10 * 16 / floats.median / 1e9);
+  std::printf(
+      "roofs                  read %6.1f (%5.1f) GB/s   int8 %6.0f (%4.0f) GOPS   f32 %5.0f "
+      "(%4.0f) GFLOPS\n",
+      double(set_bytes) / read.best / 1e9, double(set_bytes) / read.median / 1e9,
+      threads * steps * 8 * 64 / bytes.best / 1e9, threads * steps * 8 * 64 / bytes.median / 1e9,
+      threads * steps * 10 * 16 / floats.best / 1e9,
+      threads * steps * 10 * 16 / floats.median / 1e9);
 }
 #else
 void print_roofs(const Settings&, ThreadPool&, const std::byte*) {}
@@ -152,7 +162,8 @@ struct Bench {
       weight.data = data + i * weight_bytes;
       std::byte* const to = data + i * weight_bytes;
       info.pack(row.data(), to, shape.n_cols);
-      for (uint32_t r = 1; r < shape.n_rows; ++r) std::memcpy(to + r * weight.row_bytes, to, weight.row_bytes);
+      for (uint32_t r = 1; r < shape.n_rows; ++r)
+        std::memcpy(to + r * weight.row_bytes, to, weight.row_bytes);
       LinearOp op;
       op.in = 0;
       op.out = 1;
@@ -178,10 +189,12 @@ void bench_type(const TypeInfo& info, const Settings& settings, CpuTier tier, Th
                 std::byte* data) {
   for (const Shape shape : settings.shapes) {
     if (shape.n_cols % info.block_size != 0) continue;
-    std::printf("%-5.*s N%-5u K%-5u", int(info.name.size()), info.name.data(), shape.n_rows, shape.n_cols);
+    std::printf("%-5.*s N%-5u K%-5u", int(info.name.size()), info.name.data(), shape.n_rows,
+                shape.n_cols);
     for (const uint32_t n_rows : settings.rows) {
       const size_t row_bytes = size_t{shape.n_cols} / info.block_size * info.block_bytes;
-      const size_t n_ops = n_rows < 4 ? std::max<size_t>(1, settings.set_bytes / (shape.n_rows * row_bytes)) : 1;
+      const size_t n_ops =
+          n_rows < 4 ? std::max<size_t>(1, settings.set_bytes / (shape.n_rows * row_bytes)) : 1;
       Bench bench(info, shape, n_rows, n_ops, settings, tier, data);
       const Times t = measure(settings.seconds, [&] { bench.run(pool, n_rows); });
       const double gigabytes = double(n_ops * bench.weight_bytes) / 1e9;
@@ -189,7 +202,8 @@ void bench_type(const TypeInfo& info, const Settings& settings, CpuTier tier, Th
       if (n_rows < 4)
         std::printf("  M%u: %5.1f (%5.1f) GB/s", n_rows, gigabytes / t.best, gigabytes / t.median);
       else
-        std::printf("  M%u: %4.0f (%4.0f) GOPS", n_rows, operations / t.best, operations / t.median);
+        std::printf("  M%u: %4.0f (%4.0f) GOPS", n_rows, operations / t.best,
+                    operations / t.median);
       std::fflush(stdout);
     }
     std::printf("\n");
@@ -212,7 +226,8 @@ Settings parse(int argc, char** argv) {
           {uint32_t(std::stoul(value)), uint32_t(std::stoul(value.substr(x + 1)))});
     }
   }
-  if (settings.shapes.empty()) settings.shapes = {{4608, 1024}, {8192, 2048}, {1536, 576}, {576, 1536}};
+  if (settings.shapes.empty())
+    settings.shapes = {{4608, 1024}, {8192, 2048}, {1536, 576}, {576, 1536}};
   if (settings.rows.empty()) settings.rows = {1, 512};
   return settings;
 }

@@ -22,28 +22,29 @@ struct StateSize {
   KvType kv_type = KvType::f16;
 };
 
-/// Memory of keys, values and recurrent state, owned by the backend's device. The session decides which page
-/// and slot belongs to whom. Not thread-safe; not used while a step that names it runs.
+/// Memory of keys, values and recurrent state, owned by the backend's device. The session decides
+/// which page and slot belongs to whom. Not thread-safe; not used while a step that names it runs.
 class StateMemory {
  public:
   virtual ~StateMemory() = default;
   virtual const StateSize& size() const = 0;
-  /// Fills cells [first_cell, kPageCells) of a page with zeros, in all layers: before reuse, and after a
-  /// truncate, so that what a masked cell holds is always finite.
+  /// Fills cells [first_cell, kPageCells) of a page with zeros, in all layers: before reuse, and
+  /// after a truncate, so that what a masked cell holds is always finite.
   virtual void clear_page(uint32_t page, uint32_t first_cell) = 0;
   virtual void copy_page(uint32_t from, uint32_t to) = 0;
   virtual void copy_slot(uint32_t from, uint32_t to) = 0;
-  /// The convolution columns that cell `next_cell` of this slot needs, in a layout shared by all backends:
-  /// for each conv layer, [taps - 1][width] f32, oldest first (zeros before cell 0).
+  /// The convolution columns that cell `next_cell` of this slot needs, in a layout shared by all
+  /// backends: for each conv layer, [taps - 1][width] f32, oldest first (zeros before cell 0).
   virtual size_t snapshot_bytes() const = 0;
   virtual void save_snapshot(uint32_t slot, uint32_t next_cell, std::span<std::byte> to) const = 0;
-  virtual void load_snapshot(uint32_t slot, uint32_t next_cell, std::span<const std::byte> from) = 0;
+  virtual void load_snapshot(uint32_t slot, uint32_t next_cell,
+                             std::span<const std::byte> from) = 0;
   virtual size_t bytes() const = 0;  // reserved, all layers
 };
 
 struct ExecutableOptions {
-  uint32_t max_rows = 512;    // rows in one step
-  uint32_t max_outputs = 1;   // rows with wants_output in one step
+  uint32_t max_rows = 512;   // rows in one step
+  uint32_t max_outputs = 1;  // rows with wants_output in one step
 };
 
 /// Time and placement of one op, for `bench --explain` and profiling.
@@ -74,7 +75,8 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu (avx2, 2 threads)"
   /// Whether this op can run, or the reason why not, naming op and type.
   virtual Result<void> supports(const Op& op) const = 0;
-  /// The plan (and the weights it points at) must outlive the executable. Errors name layer, op and type.
+  /// The plan (and the weights it points at) must outlive the executable. Errors name layer, op and
+  /// type.
   virtual Result<std::unique_ptr<Executable>> prepare(const Plan& plan,
                                                       const ExecutableOptions& options) = 0;
   virtual Result<std::unique_ptr<StateMemory>> make_state(const StateSpec& spec,

@@ -9,7 +9,9 @@ namespace {
 std::atomic<AssertHandler> current_handler{nullptr};
 }
 
-AssertHandler set_assert_handler(AssertHandler handler) { return current_handler.exchange(handler); }
+AssertHandler set_assert_handler(AssertHandler handler) {
+  return current_handler.exchange(handler);
+}
 
 void assert_failed(const char* condition, const char* file, int line) {
   if (AssertHandler handler = current_handler.load()) handler(condition, file, line);

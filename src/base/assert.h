@@ -1,11 +1,11 @@
 #pragma once
-// Assertions are for our own bugs, never for outside input. They stay on in release builds (they are cheap);
-// CERA_DASSERT is for checks inside hot loops and is on in debug builds only.
+// Assertions are for our own bugs, never for outside input. They stay on in release builds (they
+// are cheap); CERA_DASSERT is for checks inside hot loops and is on in debug builds only.
 
 namespace cera {
 
-/// Called with the failed condition and its place. A host may set its own, for example to log and unwind;
-/// if the handler returns, the process ends.
+/// Called with the failed condition and its place. A host may set its own, for example to log and
+/// unwind; if the handler returns, the process ends.
 using AssertHandler = void (*)(const char* condition, const char* file, int line);
 AssertHandler set_assert_handler(AssertHandler handler);
 

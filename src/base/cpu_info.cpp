@@ -158,7 +158,8 @@ double quota_v1(const std::string& folder) {
 
 /// The smallest quota of the process's own folder and all folders above it up to the mount.
 double smallest_quota(const std::string& root, const Mount& mount, std::string path, bool v2) {
-  // A container may see its own folder as the mount's root, or a path outside of its namespace ("/..").
+  // A container may see its own folder as the mount's root, or a path outside of its namespace
+  // ("/..").
   if (mount.root != "/" && path.starts_with(mount.root)) path.erase(0, mount.root.size());
   if (path.find("..") != std::string::npos) path.clear();
   while (!path.empty() && path.back() == '/') path.pop_back();
@@ -234,7 +235,9 @@ std::vector<Feature> detect_features() {
   };
 }
 #else
-std::vector<Feature> detect_features() { return {}; }
+std::vector<Feature> detect_features() {
+  return {};
+}
 #endif
 
 CpuTier tier_of(const std::vector<Feature>& features) {
@@ -254,9 +257,12 @@ CpuTier tier_of(const std::vector<Feature>& features) {
 
 std::string_view tier_name(CpuTier tier) {
   switch (tier) {
-    case CpuTier::scalar: return "scalar";
-    case CpuTier::avx2: return "avx2";
-    case CpuTier::avx512: return "avx512";
+    case CpuTier::scalar:
+      return "scalar";
+    case CpuTier::avx2:
+      return "avx2";
+    case CpuTier::avx512:
+      return "avx512";
   }
   return "unknown";
 }
@@ -303,10 +309,9 @@ ThreadChoice choose_threads(const CpuInfo& info, uint32_t requested) {
   double limit = std::min(info.affinity_cores, info.physical_cores);
   if (info.cgroup_quota_cores > 0) limit = std::min(limit, info.cgroup_quota_cores);
   const uint32_t threads = std::max(1u, uint32_t(std::floor(limit)));
-  const std::string quota =
-      info.cgroup_quota_cores > 0
-          ? fmt::format("cgroup quota {:.2f} cores", info.cgroup_quota_cores)
-          : std::string("no cgroup quota");
+  const std::string quota = info.cgroup_quota_cores > 0
+                                ? fmt::format("cgroup quota {:.2f} cores", info.cgroup_quota_cores)
+                                : std::string("no cgroup quota");
   return {threads, fmt::format("{}: {} physical cores, affinity {}, {}", threads,
                                info.physical_cores, info.affinity_cores, quota)};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Errors are values. Everything that comes from outside (files, templates, prompts, arguments) is answered
-// with a Result; our own bugs hit CERA_ASSERT (base/assert.h).
+// Errors are values. Everything that comes from outside (files, templates, prompts, arguments) is
+// answered with a Result; our own bugs hit CERA_ASSERT (base/assert.h).
 
 #include <expected>
 #include <string>
@@ -35,7 +35,8 @@ struct Error {
 template <class T>
 using Result = std::expected<T, Error>;
 
-/// Builds the unexpected value of a Result: `return fail(ErrorCode::io, path, "cannot open: {}", why);`
+/// Builds the unexpected value of a Result: `return fail(ErrorCode::io, path, "cannot open: {}",
+/// why);`
 template <class... Args>
 std::unexpected<Error> fail(ErrorCode code, std::string where, fmt::format_string<Args...> format,
                             Args&&... args) {
@@ -51,15 +52,15 @@ std::unexpected<Error> fail(ErrorCode code, std::string where, fmt::format_strin
 /// CERA_TRY(auto file, open(path)); hands an error to the caller, otherwise binds the value.
 #define CERA_TRY(declaration, expression) \
   CERA_TRY_(CERA_CONCAT(cera_result_, __LINE__), declaration, expression)
-#define CERA_TRY_(result, declaration, expression)                      \
-  auto result = (expression);                                           \
+#define CERA_TRY_(result, declaration, expression)                            \
+  auto result = (expression);                                                 \
   if (!result.has_value()) return std::unexpected(std::move(result).error()); \
   declaration = std::move(*result)
 
 /// CERA_CHECK(validate(x)); for a Result<void>.
-#define CERA_CHECK(expression)                                          \
-  do {                                                                  \
-    auto cera_check_result = (expression);                              \
-    if (!cera_check_result.has_value())                                 \
-      return std::unexpected(std::move(cera_check_result).error());     \
+#define CERA_CHECK(expression)                                      \
+  do {                                                              \
+    auto cera_check_result = (expression);                          \
+    if (!cera_check_result.has_value())                             \
+      return std::unexpected(std::move(cera_check_result).error()); \
   } while (false)

@@ -1,5 +1,6 @@
 #pragma once
-// IEEE binary16 and bfloat16 in scalar code: the definition that vector code must match bit for bit.
+// IEEE binary16 and bfloat16 in scalar code: the definition that vector code must match bit for
+// bit.
 
 #include <bit>
 #include <cstdint>
@@ -14,7 +15,8 @@ inline float f16_to_f32(uint16_t h) {
     const uint32_t quiet = mantissa ? 0x400000u : 0u;
     return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13) | quiet);
   }
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   // Zero and subnormals: mantissa * 2^-24 is exact in f32.
   const float magnitude = float(mantissa) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
@@ -36,7 +38,9 @@ inline uint16_t f32_to_f16(float value) {
   return uint16_t(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-inline float bf16_to_f32(uint16_t b) { return std::bit_cast<float>(uint32_t(b) << 16); }
+inline float bf16_to_f32(uint16_t b) {
+  return std::bit_cast<float>(uint32_t(b) << 16);
+}
 
 /// Round to nearest, ties to even; NaN stays NaN.
 inline uint16_t f32_to_bf16(float value) {

@@ -1,5 +1,6 @@
 #pragma once
-// Library code never prints: it reports through this callback (default: silent). The command line sets it.
+// Library code never prints: it reports through this callback (default: silent). The command line
+// sets it.
 
 #include <functional>
 #include <string_view>

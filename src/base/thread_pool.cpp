@@ -56,9 +56,10 @@ bool spin(std::chrono::microseconds limit, Done done) {
 
 }  // namespace
 
-// A region is published by writing the job fields and then `claim` = generation | next task. Before the fields
-// change, the claim of the old region is closed: a late worker may still look at fields that are being
-// replaced, but it runs a task only after a compare-and-swap on the claim that it read before them.
+// A region is published by writing the job fields and then `claim` = generation | next task. Before
+// the fields change, the claim of the old region is closed: a late worker may still look at fields
+// that are being replaced, but it runs a task only after a compare-and-swap on the claim that it
+// read before them.
 struct ThreadPool::Impl {
   static constexpr uint64_t task_mask = 0xffffffff;
   static constexpr uint64_t stop = ~uint64_t{0};
@@ -144,7 +145,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : impl_->threads) thread.join();
 }
 
-uint32_t ThreadPool::size() const { return impl_->n_threads; }
+uint32_t ThreadPool::size() const {
+  return impl_->n_threads;
+}
 
 void ThreadPool::run_raw(uint32_t n_tasks, Call call, void* context) {
   CERA_DASSERT(n_tasks < UINT32_MAX);

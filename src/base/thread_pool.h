@@ -1,7 +1,7 @@
 #pragma once
-// A persistent fork-join pool: the caller is worker 0, the others spin for a short while and then sleep.
-// One parallel region at a time per pool; `run` from two threads is serialised by a mutex. Results must not
-// depend on which worker takes which task: kernels are written so.
+// A persistent fork-join pool: the caller is worker 0, the others spin for a short while and then
+// sleep. One parallel region at a time per pool; `run` from two threads is serialised by a mutex.
+// Results must not depend on which worker takes which task: kernels are written so.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ class ThreadPool {
 
   uint32_t size() const;
 
-  /// Calls body(task, worker) for every task in [0, n_tasks), each exactly once; workers take tasks one by
-  /// one from a shared counter. worker is in [0, size()) and owns per-worker scratch during the call.
-  /// Returns when all are done. The body must not throw and must not call run on the same pool.
-  /// No allocation.
+  /// Calls body(task, worker) for every task in [0, n_tasks), each exactly once; workers take tasks
+  /// one by one from a shared counter. worker is in [0, size()) and owns per-worker scratch during
+  /// the call. Returns when all are done. The body must not throw and must not call run on the same
+  /// pool. No allocation.
   template <class Body>
   void run(uint32_t n_tasks, Body&& body) {
     if (n_tasks == 0) return;

@@ -1,5 +1,6 @@
 #pragma once
-// The `cera` program: parses the command line, runs one command, turns errors into messages and exit codes.
+// The `cera` program: parses the command line, runs one command, turns errors into messages and
+// exit codes.
 //
 //   0 done    1 runtime error    2 usage error    130 interrupted
 

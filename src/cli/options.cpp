@@ -29,20 +29,26 @@ Result<LogitBias> parse_bias(const std::string& text) {
 }  // namespace
 
 ModelOptions::ModelOptions(CLI::App& app) {
-  app.add_option("-m,--model", engine_.model_path, "GGUF file (of a split one: its first part)")->required();
-  app.add_option("--device", engine_.device, "auto, cpu, gpu, gpu:N or gpu:NAME")->capture_default_str();
+  app.add_option("-m,--model", engine_.model_path, "GGUF file (of a split one: its first part)")
+      ->required();
+  app.add_option("--device", engine_.device, "auto, cpu, gpu, gpu:N or gpu:NAME")
+      ->capture_default_str();
   app.add_option("--threads", engine_.n_threads, "CPU threads (default: what the machine grants)")
       ->check(CLI::Range(1u, kMaxThreads));
-  app.add_option("--context-size", engine_.context_size,
-                 "Tokens of prompt and output together (default: 4096, or less if the model was trained "
-                 "for less)")
+  app.add_option(
+         "--context-size", engine_.context_size,
+         "Tokens of prompt and output together (default: 4096, or less if the model was trained "
+         "for less)")
       ->check(CLI::Range(kMinContextSize, std::numeric_limits<uint32_t>::max()));
   const std::map<std::string, KvType> kv_types = {{"f16", KvType::f16}, {"f32", KvType::f32}};
-  app.add_option("--kv-type", engine_.kv_type, "Type of stored keys and values: f16 (default) or f32")
+  app.add_option("--kv-type", engine_.kv_type,
+                 "Type of stored keys and values: f16 (default) or f32")
       ->transform(CLI::CheckedTransformer(kv_types, CLI::ignore_case).description(""));
-  app.add_flag_callback("--no-mmap", [this] { engine_.use_mmap = false; },
-                        "Read the file into memory instead of mapping it");
-  app.add_option("--pre-tokenizer", engine_.pre_tokenizer, "Use this pre-tokenizer, whatever the file says");
+  app.add_flag_callback(
+      "--no-mmap", [this] { engine_.use_mmap = false; },
+      "Read the file into memory instead of mapping it");
+  app.add_option("--pre-tokenizer", engine_.pre_tokenizer,
+                 "Use this pre-tokenizer, whatever the file says");
 }
 
 SamplingOptions::SamplingOptions(CLI::App& app) {
@@ -51,8 +57,10 @@ SamplingOptions::SamplingOptions(CLI::App& app) {
   };
   number("--temperature", options_.temperature, "0 takes the most likely token always");
   number("--top-k", options_.top_k, "Choose among the K most likely tokens; 0 is off");
-  number("--top-p", options_.top_p, "... among the most likely that reach this probability; 1 is off");
-  number("--min-p", options_.min_p, "... among those at least this likely, relative to the first; 0 is off");
+  number("--top-p", options_.top_p,
+         "... among the most likely that reach this probability; 1 is off");
+  number("--min-p", options_.min_p,
+         "... among those at least this likely, relative to the first; 0 is off");
   number("--repetition-penalty", options_.repetition_penalty, "Above 1 discourages repetition");
   number("--frequency-penalty", options_.frequency_penalty, "Subtracted per occurrence of a token");
   number("--presence-penalty", options_.presence_penalty, "Subtracted when a token has occurred");
@@ -83,7 +91,8 @@ Result<SamplerOptions> SamplingOptions::get() const {
 TextSource::TextSource(CLI::App& app, const std::string& flag, const std::string& what)
     : names_(flag.substr(0, flag.find(',')) + " TEXT, --file PATH or -") {
   CLI::Option* text = app.add_option(flag, text_, what);
-  CLI::Option* file = app.add_option("--file", path_, "Read it from a file, byte for byte")->excludes(text);
+  CLI::Option* file =
+      app.add_option("--file", path_, "Read it from a file, byte for byte")->excludes(text);
   app.add_option("stdin", dash_, "- reads it from standard input")
       ->check(CLI::IsMember({"-"}).description(""))
       ->type_name("-")
@@ -104,7 +113,8 @@ Result<std::string> read_text(const std::string& path) {
       if (f != stdin) std::fclose(f);
     }
   };
-  const std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
+  const std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin
+                                                           : std::fopen(path.c_str(), "rb"));
   if (!file)
     return fail(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, path, "cannot open: {}",
                 std::strerror(errno));
@@ -115,7 +125,8 @@ Result<std::string> read_text(const std::string& path) {
     if (text.size() > kMaxTextBytes)
       return fail(ErrorCode::unsupported, path, "more than {} MiB of text", kMaxTextBytes >> 20);
   }
-  if (std::ferror(file.get())) return fail(ErrorCode::io, path, "cannot read: {}", std::strerror(errno));
+  if (std::ferror(file.get()))
+    return fail(ErrorCode::io, path, "cannot read: {}", std::strerror(errno));
   return text;
 }
 

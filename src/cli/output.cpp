@@ -10,7 +10,9 @@
 
 namespace cera::cli {
 
-void print_error(std::string_view message) { fmt::print(stderr, "error: {}\n", one_line(message)); }
+void print_error(std::string_view message) {
+  fmt::print(stderr, "error: {}\n", one_line(message));
+}
 
 std::string one_line(std::string_view text) {
   std::string result;
@@ -38,7 +40,8 @@ Result<void> flush_stdout() {
   return {};
 }
 
-Progress::Progress(std::string label) : label_(std::move(label)), on_terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string label)
+    : label_(std::move(label)), on_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 void Progress::update(uint64_t done, uint64_t all, std::string_view note) {
   if (!on_terminal_) return;

@@ -37,7 +37,8 @@ struct Timing {
 };
 
 /// Prompt, first token, then max_tokens decode steps, on a fork of the session.
-Result<Timing> time_run(const Session& base, std::span<const TokenId> prompt, const BenchOptions& options,
+Result<Timing> time_run(const Session& base, std::span<const TokenId> prompt,
+                        const BenchOptions& options,
                         const std::function<void()>& after_prefill = {}) {
   CERA_TRY(Session session, base.fork());
   CERA_TRY(Sampler sampler, Sampler::make({.temperature = 0, .seed = 0}));

@@ -30,7 +30,7 @@ Percentiles percentiles(std::vector<double> values);
 
 /// Time of ops that share a name but for the layer.
 struct OpTime {
-  std::string name;    // "linear ffn_down Q6_K"
+  std::string name;  // "linear ffn_down Q6_K"
   std::string kernel;
   double seconds = 0;
   uint64_t calls = 0;

@@ -30,9 +30,10 @@ Result<void> check_memory(const EngineOptions& options, uint32_t context_size, c
       kv_bytes(plan.state, options.kv_type, uint64_t(context_size) * options.n_sequences);
   const uint64_t physical = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   if (wanted <= physical) return {};
-  return fail(ErrorCode::invalid_argument, "context size",
-              "{} tokens need {:.1f} GiB of keys and values, the machine has {:.1f} GiB; use a smaller one",
-              context_size, double(wanted) / kGiB, double(physical) / kGiB);
+  return fail(
+      ErrorCode::invalid_argument, "context size",
+      "{} tokens need {:.1f} GiB of keys and values, the machine has {:.1f} GiB; use a smaller one",
+      context_size, double(wanted) / kGiB, double(physical) / kGiB);
 }
 
 }  // namespace

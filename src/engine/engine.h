@@ -25,11 +25,11 @@ inline constexpr uint32_t kMinContextSize = 8;
 
 struct EngineOptions {
   std::string model_path = {};
-  std::string device = "auto";     // auto | cpu; gpu[:N|:NAME] is refused, this build has none
-  uint32_t n_threads = 0;          // 0: choose_threads decides
-  uint32_t context_size = 0;       // 0: kDefaultContextSize, or less if the model was trained for less
+  std::string device = "auto";  // auto | cpu; gpu[:N|:NAME] is refused, this build has none
+  uint32_t n_threads = 0;       // 0: choose_threads decides
+  uint32_t context_size = 0;    // 0: kDefaultContextSize, or less if the model was trained for less
   uint32_t n_sequences = 1;
-  uint32_t max_rows = 512;         // prefill chunk
+  uint32_t max_rows = 512;  // prefill chunk
   uint32_t max_outputs = 1;
   KvType kv_type = KvType::f16;
   bool use_mmap = true;
@@ -59,8 +59,9 @@ Result<void> check_device(std::string_view device);
 /// Sessions may be used from one thread at a time. Things the user should hear about go to log().
 class Engine {
  public:
-  /// Settings that cannot work are refused (invalid_argument) before weights are read: a context below
-  /// kMinContextSize, above what the model was trained for, or larger than the memory of the machine.
+  /// Settings that cannot work are refused (invalid_argument) before weights are read: a context
+  /// below kMinContextSize, above what the model was trained for, or larger than the memory of the
+  /// machine.
   static Result<std::shared_ptr<Engine>> open(const EngineOptions& options);
 
   const Model& model() const { return runner_->model(); }
@@ -72,10 +73,11 @@ class Engine {
   Result<Session> new_session(const std::atomic<bool>* cancel = nullptr);
 
   bool has_chat_template() const { return chat_template_source_.has_value(); }
-  /// A raw prompt is template text: special tokens are parsed, and BOS goes first when the file says so.
+  /// A raw prompt is template text: special tokens are parsed, and BOS goes first when the file
+  /// says so.
   Result<Prompt> encode_raw(std::string_view text) const;
-  /// messages: an array of {role, content}. Rendered with the generation prompt; as in transformers the
-  /// template alone decides about BOS. Errors of the template carry line and column.
+  /// messages: an array of {role, content}. Rendered with the generation prompt; as in transformers
+  /// the template alone decides about BOS. Errors of the template carry line and column.
   Result<Prompt> encode_chat(const nlohmann::ordered_json& messages,
                              const nlohmann::ordered_json& arguments) const;
 

@@ -29,7 +29,8 @@ size_t row_bytes(uint32_t n_vocab) {
 }  // namespace
 
 StoredRow::StoredRow(std::span<const std::byte> bytes)
-    : codes_(bytes.subspan(kRowHeaderBytes)), scale_(load<float>(bytes, 0)),
+    : codes_(bytes.subspan(kRowHeaderBytes)),
+      scale_(load<float>(bytes, 0)),
       lowest_(load<float>(bytes, sizeof(float))) {}
 
 uint16_t StoredRow::code(size_t token) const {
@@ -46,26 +47,31 @@ Result<LogitsFile> LogitsFile::open(const std::string& path) {
   CERA_TRY(result.file_, MappedFile::open(path));
   const auto bytes = result.file_.bytes();
   if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
-    return fail(ErrorCode::malformed, path,
-                "not a file of log-probabilities; make one with llama-perplexity --kl-divergence-base");
+    return fail(
+        ErrorCode::malformed, path,
+        "not a file of log-probabilities; make one with llama-perplexity --kl-divergence-base");
   const int32_t n_ctx = load<int32_t>(bytes, 8), n_vocab = load<int32_t>(bytes, 12),
                 n_chunks = load<int32_t>(bytes, 16);
   if (n_ctx < 4 || n_vocab < 1 || n_chunks < 1)
-    return fail(ErrorCode::malformed, path, "impossible sizes: context {}, vocabulary {}, chunks {}",
-                n_ctx, n_vocab, n_chunks);
+    return fail(ErrorCode::malformed, path,
+                "impossible sizes: context {}, vocabulary {}, chunks {}", n_ctx, n_vocab, n_chunks);
   result.n_ctx_ = uint32_t(n_ctx);
   result.n_vocab_ = uint32_t(n_vocab);
   result.n_chunks_ = uint32_t(n_chunks);
   result.row_bytes_ = row_bytes(result.n_vocab_);
   // The products of two sizes stay below 2^62; what follows them is checked.
-  const auto token_bytes = checked_mul<uint64_t>(uint64_t(n_ctx) * uint64_t(n_chunks), sizeof(int32_t));
+  const auto token_bytes =
+      checked_mul<uint64_t>(uint64_t(n_ctx) * uint64_t(n_chunks), sizeof(int32_t));
   const auto all_rows = checked_mul<uint64_t>(uint64_t(n_chunks) * scored_positions(result.n_ctx_),
                                               result.row_bytes_);
-  const auto rows_offset = token_bytes ? checked_add<uint64_t>(kHeaderBytes, *token_bytes) : token_bytes;
+  const auto rows_offset =
+      token_bytes ? checked_add<uint64_t>(kHeaderBytes, *token_bytes) : token_bytes;
   const auto total = rows_offset && all_rows ? checked_add(*rows_offset, *all_rows) : std::nullopt;
   if (!total || bytes.size() < *total)
-    return fail(ErrorCode::malformed, path, "{} bytes are too few for {} chunks of {} tokens; the file is "
-                "cut short", bytes.size(), n_chunks, n_ctx);
+    return fail(ErrorCode::malformed, path,
+                "{} bytes are too few for {} chunks of {} tokens; the file is "
+                "cut short",
+                bytes.size(), n_chunks, n_ctx);
   result.rows_offset_ = size_t(*rows_offset);
   return result;
 }
@@ -104,7 +110,8 @@ void LogitsFileWriter::add_row(std::span<const float> logits, float max, double 
     const float code = scale > 0 ? std::nearbyint((logits[i] - min) / scale) : 0.0f;
     row_[4 + i] = uint16_t(std::clamp(code, 0.0f, 65535.0f));
   }
-  out_.write(reinterpret_cast<const char*>(row_.data()), std::streamsize(row_.size() * sizeof(uint16_t)));
+  out_.write(reinterpret_cast<const char*>(row_.data()),
+             std::streamsize(row_.size() * sizeof(uint16_t)));
 }
 
 Result<void> LogitsFileWriter::close() {

@@ -1,12 +1,13 @@
 #pragma once
-// Log-probabilities of a text under a model, in the file format of llama-perplexity's --kl-divergence-base:
+// Log-probabilities of a text under a model, in the file format of llama-perplexity's
+// --kl-divergence-base:
 //
 //   "_logits_"  int32 n_ctx  int32 n_vocab  int32 n_chunks  int32 tokens[n_chunks * n_ctx]
 //   then for each chunk and each scored position (n_ctx - 1 - n_ctx / 2 of them) one row of uint16:
 //   f32 scale, f32 lowest; n_vocab codes; one of padding when n_vocab is odd
 //
-// log p(token) = lowest + scale * code. What lies more than 16 below the largest logit is stored as that:
-// code 0, log p near -16 or less.
+// log p(token) = lowest + scale * code. What lies more than 16 below the largest logit is stored as
+// that: code 0, log p near -16 or less.
 
 #include <cstddef>
 #include <cstdint>
@@ -68,7 +69,10 @@ class LogitsFileWriter {
   std::vector<uint16_t> row_;
 };
 
-/// Scored positions of one chunk: the second half, but for the last token, which has nothing after it.
-inline uint32_t scored_positions(uint32_t n_ctx) { return n_ctx - 1 - n_ctx / 2; }
+/// Scored positions of one chunk: the second half, but for the last token, which has nothing after
+/// it.
+inline uint32_t scored_positions(uint32_t n_ctx) {
+  return n_ctx - 1 - n_ctx / 2;
+}
 
 }  // namespace cera

@@ -71,14 +71,17 @@ class Comparison {
     }
     kl_.add(kl);
     max_kl_ = std::max(max_kl_, kl);
-    const bool same = argmax == ours.argmax, clear = float(top - second) * reference.scale() > kClearGap;
+    const bool same = argmax == ours.argmax,
+               clear = float(top - second) * reference.scale() > kClearGap;
     same_ += same;
     clear_ += clear;
     same_clear_ += same && clear;
   }
 
   ReferenceComparison result() const {
-    const auto share = [](uint64_t part, uint64_t all) { return all == 0 ? 1.0 : double(part) / double(all); };
+    const auto share = [](uint64_t part, uint64_t all) {
+      return all == 0 ? 1.0 : double(part) / double(all);
+    };
     return {.perplexity = std::exp(nll_.mean()),
             .mean_kl = kl_.mean(),
             .max_kl = max_kl_,
@@ -117,10 +120,12 @@ class Measurement {
       const bool scored = done >= first;
       const uint32_t n = scored ? std::min(end - done, kPerplexityOutputs)
                                 : std::min(first - done, engine_.runner().options().max_rows);
-      const RunInput step{&sequence, std::span<const TokenId>(input).subspan(done, n), scored ? n : 0};
+      const RunInput step{&sequence, std::span<const TokenId>(input).subspan(done, n),
+                          scored ? n : 0};
       CERA_CHECK(engine_.runner().run({&step, 1}));
       for (uint32_t i = 0; scored && i < n; ++i)
-        CERA_CHECK(score(engine_.runner().logits(i), chunk, done + i - first, tokens[done + i + 1]));
+        CERA_CHECK(
+            score(engine_.runner().logits(i), chunk, done + i - first, tokens[done + i + 1]));
       done += n;
     }
     return {};
@@ -141,7 +146,8 @@ class Measurement {
   double perplexity() const { return std::exp(nll_.mean()); }
 
  private:
-  Result<void> score(std::span<const float> logits, uint32_t chunk, uint32_t position, TokenId target) {
+  Result<void> score(std::span<const float> logits, uint32_t chunk, uint32_t position,
+                     TokenId target) {
     CERA_TRY(const OurRow row, read_row(logits));
     nll_.add(-row.log_p(size_t(target)));
     if (options_.reference != nullptr)
@@ -168,25 +174,27 @@ Result<Prompt> encode_for_perplexity(const Engine& engine, std::string_view text
   CERA_TRY(text::Encoding encoding,
            tokenizer.encode(text::SpanText(std::string(text), text::Origin::content)));
   Prompt prompt{std::move(encoding.ids), encoding.invalid_bytes};
-  if (tokenizer.add_bos() && tokenizer.bos()) prompt.ids.insert(prompt.ids.begin(), *tokenizer.bos());
+  if (tokenizer.add_bos() && tokenizer.bos())
+    prompt.ids.insert(prompt.ids.begin(), *tokenizer.bos());
   return prompt;
 }
 
-Result<PerplexityResult> measure_perplexity(Engine& engine, std::span<const TokenId> tokens, uint32_t n_ctx,
-                                            const PerplexityOptions& options) {
+Result<PerplexityResult> measure_perplexity(Engine& engine, std::span<const TokenId> tokens,
+                                            uint32_t n_ctx, const PerplexityOptions& options) {
   const uint32_t vocab_size = engine.runner().vocab_size();
   if (options.reference != nullptr && options.reference->n_vocab() != vocab_size)
     return fail(ErrorCode::invalid_argument, "reference",
                 "it is of another model: its vocabulary has {} tokens, this one has {}",
                 options.reference->n_vocab(), vocab_size);
   if (tokens.size() < n_ctx)
-    return fail(ErrorCode::invalid_argument, "text",
-                "{} tokens do not fill one chunk of {}; use a longer text or a smaller --context-size",
-                tokens.size(), n_ctx);
+    return fail(
+        ErrorCode::invalid_argument, "text",
+        "{} tokens do not fill one chunk of {}; use a longer text or a smaller --context-size",
+        tokens.size(), n_ctx);
   for (const TokenId token : tokens)
     if (token < 0 || uint32_t(token) >= vocab_size)
-      return fail(ErrorCode::invalid_argument, "text", "token {} is not in the vocabulary of {}", token,
-                  vocab_size);
+      return fail(ErrorCode::invalid_argument, "text", "token {} is not in the vocabulary of {}",
+                  token, vocab_size);
   uint32_t n_chunks = uint32_t(tokens.size() / n_ctx);
   if (options.max_chunks != 0) n_chunks = std::min(n_chunks, options.max_chunks);
 

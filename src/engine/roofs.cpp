@@ -16,9 +16,9 @@ namespace cera {
 namespace {
 
 constexpr size_t kBufferBytes = size_t(128) << 20;
-constexpr uint32_t kRepeats = 5;            // the best one counts
-constexpr uint32_t kSteps = 1u << 20;       // of each arithmetic loop
-constexpr uint32_t kChains = 8;             // independent accumulators, to hide latency
+constexpr uint32_t kRepeats = 5;       // the best one counts
+constexpr uint32_t kSteps = 1u << 20;  // of each arithmetic loop
+constexpr uint32_t kChains = 8;        // independent accumulators, to hide latency
 
 std::atomic<uint64_t> sink;  // keeps results alive
 
@@ -56,8 +56,8 @@ uint64_t int8_scalar() {
   return uint64_t(sums[0] + sums[1] + sums[2] + sums[3]);
 }
 
-constexpr Loop kScalarF32 = {f32_scalar, 2.0 * kChains * (kSteps / 8)};
-constexpr Loop kScalarInt8 = {int8_scalar, 2.0 * kChains * (kSteps / 8)};
+constexpr Loop kScalarF32 = {f32_scalar, 2.0 * kChains*(kSteps / 8)};
+constexpr Loop kScalarInt8 = {int8_scalar, 2.0 * kChains*(kSteps / 8)};
 
 #if defined(__x86_64__)
 constexpr int kVectors = 12;  // independent accumulators
@@ -119,18 +119,18 @@ constexpr int kVectors = 12;  // independent accumulators
   return uint64_t(lanes[0]);
 }
 
-constexpr Loop kAvx2F32 = {f32_avx2, 2.0 * 8 * kVectors * kSteps};
-constexpr Loop kAvx2Int8 = {int8_avx2, 2.0 * 32 * kVectors * kSteps};
-constexpr Loop kAvx512F32 = {f32_avx512, 2.0 * 16 * kVectors * kSteps};
-constexpr Loop kAvx512Int8 = {int8_avx512, 2.0 * 64 * kVectors * kSteps};
+constexpr Loop kAvx2F32 = {f32_avx2, 2.0 * 8 * kVectors* kSteps};
+constexpr Loop kAvx2Int8 = {int8_avx2, 2.0 * 32 * kVectors* kSteps};
+constexpr Loop kAvx512F32 = {f32_avx512, 2.0 * 16 * kVectors* kSteps};
+constexpr Loop kAvx512Int8 = {int8_avx512, 2.0 * 64 * kVectors* kSteps};
 #endif
 
 double giga_per_second(ThreadPool& pool, const Loop& loop) {
   double best = 1e30;
   for (uint32_t i = 0; i < kRepeats; ++i)
     best = std::min(best, seconds_of([&] {
-      pool.run(pool.size(), [&](uint32_t, uint32_t) { sink += loop.run(); });
-    }));
+                      pool.run(pool.size(), [&](uint32_t, uint32_t) { sink += loop.run(); });
+                    }));
   return loop.ops * pool.size() / best / 1e9;
 }
 
@@ -141,8 +141,10 @@ double read_giga_bytes_per_second(ThreadPool& pool) {
   double best = 1e30;
   for (uint32_t i = 0; i < kRepeats; ++i)
     best = std::min(best, seconds_of([&] {
-      pool.run(kTasks, [&](uint32_t task, uint32_t) { sink += read_words(&buffer[task * words], words); });
-    }));
+                      pool.run(kTasks, [&](uint32_t task, uint32_t) {
+                        sink += read_words(&buffer[task * words], words);
+                      });
+                    }));
   return double(kBufferBytes) / best / 1e9;
 }
 

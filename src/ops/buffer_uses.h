@@ -8,7 +8,8 @@
 
 namespace cera {
 
-/// Calls visit(BufferId&) or visit(const BufferId&) for every buffer the op names: inputs, then outputs.
+/// Calls visit(BufferId&) or visit(const BufferId&) for every buffer the op names: inputs, then
+/// outputs.
 template <class OpVariant, class Visit>
 void for_each_buffer(OpVariant& op, Visit&& visit) {
   std::visit(

@@ -22,8 +22,8 @@ class OpPrinter {
     return text + activation(op.activation) + factor(op.scale);
   }
   std::string operator()(const LinearGluOp& op) const {
-    return arrow(buffer(op.in), op.out) + norm(" norm", op.norm) + matrix(op.gate) +
-           matrix(op.up) + activation(op.activation);
+    return arrow(buffer(op.in), op.out) + norm(" norm", op.norm) + matrix(op.gate) + matrix(op.up) +
+           activation(op.activation);
   }
   std::string operator()(const RopeStoreOp& op) const {
     return fmt::format("{} kv {}{}{}{} rope {}", buffer(op.qkv), op.kv_layer, heads(op),
@@ -38,9 +38,7 @@ class OpPrinter {
   }
   std::string operator()(const TakeRowsOp& op) const { return arrow(buffer(op.in), op.out); }
 
-  std::string buffer(BufferId id) const {
-    return fmt::format("{}:{}", plan_.buffers[id].name, id);
-  }
+  std::string buffer(BufferId id) const { return fmt::format("{}:{}", plan_.buffers[id].name, id); }
 
  private:
   std::string arrow(const std::string& in, BufferId out, bool accumulate = false) const {
@@ -75,8 +73,8 @@ std::string rope_text(const RopeSpec& rope) {
 
 std::string dump(const Plan& plan) {
   const OpPrinter printer(plan);
-  std::string text = fmt::format("vocab {} logits {}\n", plan.vocab_size,
-                                 printer.buffer(plan.logits));
+  std::string text =
+      fmt::format("vocab {} logits {}\n", plan.vocab_size, printer.buffer(plan.logits));
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     text += fmt::format("buffer {} [{}, {}]\n", printer.buffer(BufferId(i)),
                         plan.buffers[i].rows == RowSet::step ? "step" : "outputs",

@@ -26,9 +26,12 @@ Layout layout_of(TensorType type) {
     case TensorType::q4_1:
     case TensorType::q5_1:
     case TensorType::q4_k:
-    case TensorType::q5_k: return {0, 2};
-    case TensorType::q6_k: return {208, -1};
-    default: return {0, -1};
+    case TensorType::q5_k:
+      return {0, 2};
+    case TensorType::q6_k:
+      return {208, -1};
+    default:
+      return {0, -1};
   }
 }
 
@@ -38,10 +41,10 @@ uint16_t load_half(const std::byte* from) {
   return half;
 }
 
-/// The integers of a block: it is unpacked with its scale and minimum replaced by small whole numbers, where
-/// every product and sum of the unpacking is exact.
-void unpack_integers(const TypeInfo& info, Layout layout, const std::byte* block, uint16_t d, uint16_t m,
-                     int32_t* to) {
+/// The integers of a block: it is unpacked with its scale and minimum replaced by small whole
+/// numbers, where every product and sum of the unpacking is exact.
+void unpack_integers(const TypeInfo& info, Layout layout, const std::byte* block, uint16_t d,
+                     uint16_t m, int32_t* to) {
   std::byte copy[max_block_bytes];
   float values[max_block];
   std::memcpy(copy, block, info.block_bytes);
@@ -79,7 +82,8 @@ void add_block(const Block& block, bool has_min, uint32_t b, const QuantisedView
   s[b % 4] = std::fma(block.m, sum, s[b % 4]);
 }
 
-void add_super_block(const Block& block, bool has_min, uint32_t b, const QuantisedView& x, float& s) {
+void add_super_block(const Block& block, bool has_min, uint32_t b, const QuantisedView& x,
+                     float& s) {
   const int8_t* q = x.q + b * max_block;
   s = std::fma(block.d * x.d[b], float(dot_integers(block.codes, q, max_block)), s);
   if (has_min) s = std::fma(-(block.m * x.d[b]), float(dot_integers(block.mins, q, max_block)), s);
@@ -89,9 +93,12 @@ void add_super_block(const Block& block, bool has_min, uint32_t b, const Quantis
 
 ActivationFormat activation_format(TensorType weight) {
   switch (type_info(weight).block_size) {
-    case 32: return ActivationFormat::q8_block32;
-    case 256: return ActivationFormat::q8_block256;
-    default: return ActivationFormat::f32;
+    case 32:
+      return ActivationFormat::q8_block32;
+    case 256:
+      return ActivationFormat::q8_block256;
+    default:
+      return ActivationFormat::f32;
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The elementary functions and reductions that ops are defined with. Vector kernels repeat these operations
-// in the same order on the same values, so that every tier gives the same bits.
+// The elementary functions and reductions that ops are defined with. Vector kernels repeat these
+// operations in the same order on the same values, so that every tier gives the same bits.
 
 #include <bit>
 #include <cmath>
@@ -8,10 +8,10 @@
 
 namespace cera::math {
 
-inline constexpr float kExpLow = -87.33f;   // below: exactly 0
-inline constexpr float kExpHigh = 88.02f;   // above: saturates at exp(kExpHigh)
+inline constexpr float kExpLow = -87.33f;  // below: exactly 0
+inline constexpr float kExpHigh = 88.02f;  // above: saturates at exp(kExpHigh)
 inline constexpr float kLog2e = 1.44269504f;
-inline constexpr float kLn2High = 0.693359375f;   // exact in 10 bits: n * kLn2High has no rounding
+inline constexpr float kLn2High = 0.693359375f;  // exact in 10 bits: n * kLn2High has no rounding
 inline constexpr float kLn2Low = -2.12194440e-4f;
 // Minimax polynomial of (e^r - 1 - r) / r^2 on [-ln2/2, ln2/2] (Cephes expf), highest power first.
 inline constexpr float kExpPolynomial[6] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
@@ -32,7 +32,9 @@ inline float exp(float x) {
 }
 
 /// x * sigmoid(x)
-inline float silu(float x) { return x / (1.0f + exp(-x)); }
+inline float silu(float x) {
+  return x / (1.0f + exp(-x));
+}
 
 /// Joins 8 lane sums: lane j with j + 4, then with j + 2, then with j + 1.
 inline float join_lanes(const float lanes[8]) {
@@ -48,7 +50,8 @@ inline float dot(const float* a, const float* b, uint32_t n) {
   return join_lanes(lanes);
 }
 
-/// y = x * (1 / sqrt(mean(x^2) + eps)) * gain, the product taken left to right. x and y may be the same.
+/// y = x * (1 / sqrt(mean(x^2) + eps)) * gain, the product taken left to right. x and y may be the
+/// same.
 inline void rms_norm(const float* x, const float* gain, float eps, float* y, uint32_t n) {
   const float inverse = 1.0f / std::sqrt(dot(x, x, n) / float(n) + eps);
   for (uint32_t i = 0; i < n; ++i) y[i] = x[i] * inverse * gain[i];

@@ -1,6 +1,6 @@
 #pragma once
-// The ops a Plan is made of: plain structs that name their input and output buffers. What each computes, to
-// the last rounding, is its scalar definition in ops/<op>.h.
+// The ops a Plan is made of: plain structs that name their input and output buffers. What each
+// computes, to the last rounding, is its scalar definition in ops/<op>.h.
 //
 // Notation: T rows of the step, D width. Buffers are f32, row-major [rows, width].
 
@@ -38,8 +38,8 @@ struct LinearOp {
   BufferId in = kNoBuffer;
   BufferId out = kNoBuffer;
   NormSpec norm;
-  std::vector<Weight> weights;   // each [N_i, D]
-  std::vector<Vector> biases;    // empty, or one per weight (each may be empty)
+  std::vector<Weight> weights;  // each [N_i, D]
+  std::vector<Vector> biases;   // empty, or one per weight (each may be empty)
   Activation activation = Activation::none;
   float scale = 1;
   bool accumulate = false;
@@ -59,17 +59,19 @@ struct LinearGluOp {
 /// halves: (i, i + n_dims/2), GGUF's "neox" (qwen, lfm2).
 enum class RopePairs : uint8_t { none, adjacent, halves };
 
-/// Pair i of a head turns by position * frequencies[i] and is multiplied by magnitude. Every published
-/// scaling (linear, llama3 factors, YaRN) is a choice of these numbers, made by models/rope.cpp.
+/// Pair i of a head turns by position * frequencies[i] and is multiplied by magnitude. Every
+/// published scaling (linear, llama3 factors, YaRN) is a choice of these numbers, made by
+/// models/rope.cpp.
 struct RopeSpec {
   RopePairs pairs = RopePairs::none;
-  uint32_t n_dims = 0;               // the first n_dims of a head rotate; even; 0 with none
-  std::vector<double> frequencies;   // [n_dims / 2], radians per position
+  uint32_t n_dims = 0;              // the first n_dims of a head rotate; even; 0 with none
+  std::vector<double> frequencies;  // [n_dims / 2], radians per position
   float magnitude = 1;
 };
 
-/// In qkv [T, (n_heads + 2 n_kv_heads) * head_dim]: normalises (optional) and rotates q in place, normalises
-/// and rotates k, then writes k and v to the cells of the cache. Attention reads k and v from the cache only.
+/// In qkv [T, (n_heads + 2 n_kv_heads) * head_dim]: normalises (optional) and rotates q in place,
+/// normalises and rotates k, then writes k and v to the cells of the cache. Attention reads k and v
+/// from the cache only.
 struct RopeStoreOp {
   BufferId qkv = kNoBuffer;
   uint32_t kv_layer = 0;  // index into StateSpec::kv_layers
@@ -78,8 +80,9 @@ struct RopeStoreOp {
   uint32_t rope = 0;        // index into Plan::ropes
 };
 
-/// out[T, n_heads * head_dim]: for each row and head, softmax(q . K * scale) V over the row's visible cells
-/// of its own sequence, read as stored. q is the first n_heads * head_dim columns of qkv.
+/// out[T, n_heads * head_dim]: for each row and head, softmax(q . K * scale) V over the row's
+/// visible cells of its own sequence, read as stored. q is the first n_heads * head_dim columns of
+/// qkv.
 struct AttentionOp {
   BufferId qkv = kNoBuffer;
   BufferId out = kNoBuffer;
@@ -89,7 +92,8 @@ struct AttentionOp {
 };
 
 /// LFM2's gated short convolution. bcx [T, 3D] = [B | C | X]; u = B * X;
-/// out[t, c] = C[t, c] * sum_j kernel[c][j] * u[t - (taps - 1) + j, c], earlier columns from the state.
+/// out[t, c] = C[t, c] * sum_j kernel[c][j] * u[t - (taps - 1) + j, c], earlier columns from the
+/// state.
 struct ShortConvOp {
   BufferId bcx = kNoBuffer;
   BufferId out = kNoBuffer;  // [T, D]
@@ -98,14 +102,15 @@ struct ShortConvOp {
   Vector kernel;  // [D][taps], the oldest column first
 };
 
-/// out = the rows of `in` whose Row::wants_output is set, in order. `out` and everything after it has
-/// Plan::Buffer::rows == RowSet::outputs.
+/// out = the rows of `in` whose Row::wants_output is set, in order. `out` and everything after it
+/// has Plan::Buffer::rows == RowSet::outputs.
 struct TakeRowsOp {
   BufferId in = kNoBuffer;
   BufferId out = kNoBuffer;
 };
 
-using Op = std::variant<EmbedOp, LinearOp, LinearGluOp, RopeStoreOp, AttentionOp, ShortConvOp, TakeRowsOp>;
+using Op =
+    std::variant<EmbedOp, LinearOp, LinearGluOp, RopeStoreOp, AttentionOp, ShortConvOp, TakeRowsOp>;
 
 /// "linear", "attention" ...
 const char* op_name(const Op& op);

@@ -23,9 +23,13 @@ std::string short_name(const std::string& tensor) {
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(uint32_t vocab_size) { plan_.vocab_size = vocab_size; }
+PlanBuilder::PlanBuilder(uint32_t vocab_size) {
+  plan_.vocab_size = vocab_size;
+}
 
-void PlanBuilder::layer(int32_t index) { layer_ = index; }
+void PlanBuilder::layer(int32_t index) {
+  layer_ = index;
+}
 
 void PlanBuilder::mistake(std::string message) {
   std::string where = layer_ >= 0 ? fmt::format("layer {}", layer_) : std::string();
@@ -129,8 +133,14 @@ void PlanBuilder::linear_to(BufferId out, BufferId in, const Weight& weight,
     mistake(fmt::format("{} has {} rows, but is added to \"{}\", which is {} wide", weight.name,
                         width, plan_.buffers[out].name, plan_.buffers[out].width));
   }
-  add(LinearOp{in, out, options.norm, {weight}, std::move(options.biases), options.activation,
-               options.scale, true});
+  add(LinearOp{in,
+               out,
+               options.norm,
+               {weight},
+               std::move(options.biases),
+               options.activation,
+               options.scale,
+               true});
 }
 
 BufferId PlanBuilder::linear_glu(BufferId in, const Weight& gate, const Weight& up, NormSpec norm,
@@ -151,9 +161,10 @@ void PlanBuilder::check_heads(BufferId qkv, uint32_t kv_layer, HeadShape heads, 
   CERA_ASSERT(kv.n_kv_heads == heads.n_kv_heads && kv.head_dim == heads.head_dim);
   if (heads.n_kv_heads == 0 || heads.head_dim == 0 || heads.n_heads == 0 ||
       heads.n_heads % heads.n_kv_heads != 0) {
-    mistake(fmt::format("{}: {} query heads, {} key/value heads of {} elements: the first must be "
-                        "a multiple of the second, and none may be 0",
-                        op, heads.n_heads, heads.n_kv_heads, heads.head_dim));
+    mistake(
+        fmt::format("{}: {} query heads, {} key/value heads of {} elements: the first must be "
+                    "a multiple of the second, and none may be 0",
+                    op, heads.n_heads, heads.n_kv_heads, heads.head_dim));
     return;
   }
   const Plan::Buffer& buffer = plan_.buffers.at(qkv);
@@ -161,10 +172,10 @@ void PlanBuilder::check_heads(BufferId qkv, uint32_t kv_layer, HeadShape heads, 
   // At most 3 * 2^32 * 2^32 / 2: does not fit 64 bits, so compare by division.
   const uint64_t n = uint64_t(heads.n_heads) + 2 * uint64_t(heads.n_kv_heads);
   if (buffer.width % heads.head_dim != 0 || buffer.width / heads.head_dim != n) {
-    mistake(fmt::format("{}: \"{}\" is {} wide, but {} query and 2 x {} key/value heads of {} "
-                        "elements do not add up to that",
-                        op, buffer.name, buffer.width, heads.n_heads, heads.n_kv_heads,
-                        heads.head_dim));
+    mistake(fmt::format(
+        "{}: \"{}\" is {} wide, but {} query and 2 x {} key/value heads of {} "
+        "elements do not add up to that",
+        op, buffer.name, buffer.width, heads.n_heads, heads.n_kv_heads, heads.head_dim));
   }
 }
 
@@ -181,8 +192,8 @@ void PlanBuilder::rope_store(BufferId qkv, uint32_t kv_layer, HeadShape heads,
   check_norm(options.k_norm, heads.n_kv_heads, "k");
   const RopeSpec& rope = plan_.ropes.at(options.rope);
   if (rope.n_dims > heads.head_dim) {
-    mistake(fmt::format("rope turns {} dimensions, but a head has {}", rope.n_dims,
-                        heads.head_dim));
+    mistake(
+        fmt::format("rope turns {} dimensions, but a head has {}", rope.n_dims, heads.head_dim));
   }
   add(RopeStoreOp{qkv, kv_layer, heads.n_heads, heads.n_kv_heads, heads.head_dim, options.q_norm,
                   options.k_norm, options.rope});
@@ -233,8 +244,8 @@ void PlanBuilder::set_logits(BufferId logits) {
 
 namespace {
 
-/// Renames buffers so that those of equal shape whose lifetimes do not overlap are one. The logits live to
-/// the end.
+/// Renames buffers so that those of equal shape whose lifetimes do not overlap are one. The logits
+/// live to the end.
 void merge_buffers(Plan& plan) {
   std::vector<size_t> last_use(plan.buffers.size(), 0);
   for (size_t i = 0; i < plan.ops.size(); ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-// A Plan: the flat list of ops that one step of a model runs, and the shapes of what they work on. It belongs
-// to a model, never to a session; nothing in it changes between steps.
+// A Plan: the flat list of ops that one step of a model runs, and the shapes of what they work on.
+// It belongs to a model, never to a session; nothing in it changes between steps.
 
 #include <cstdint>
 #include <span>
@@ -16,11 +16,12 @@ namespace cera {
 inline constexpr uint32_t kPageCells = 64;
 /// Softmax runs over spans of this many cells, counted from cell 0 (ops/attention.h).
 inline constexpr uint32_t kSpanCells = 256;
-/// Convolution columns kept beyond those the next cell needs: a sequence can be truncated by up to this many
-/// cells without recomputing.
+/// Convolution columns kept beyond those the next cell needs: a sequence can be truncated by up to
+/// this many cells without recomputing.
 inline constexpr uint32_t kConvHistory = 64;
 
-/// What one sequence remembers. Keys and values live in pages shared by all layers' pools under one number.
+/// What one sequence remembers. Keys and values live in pages shared by all layers' pools under one
+/// number.
 struct StateSpec {
   struct KvLayer {
     uint32_t n_kv_heads, head_dim;
@@ -66,8 +67,8 @@ struct RopeStoreOptions {
   uint32_t rope = 0;  // from add_rope
 };
 
-/// Appends ops. Shape mistakes are errors of the model file (they name tensor and numbers), kept and
-/// returned by finish(): builders need not check every call.
+/// Appends ops. Shape mistakes are errors of the model file (they name tensor and numbers), kept
+/// and returned by finish(): builders need not check every call.
 class PlanBuilder {
  public:
   explicit PlanBuilder(uint32_t vocab_size);
@@ -82,7 +83,8 @@ class PlanBuilder {
   BufferId linear(BufferId in, std::vector<Weight> weights, LinearOptions options = {});
   /// out += linear(in)
   void linear_to(BufferId out, BufferId in, const Weight& weight, LinearOptions options = {});
-  BufferId linear_glu(BufferId in, const Weight& gate, const Weight& up, NormSpec norm, Activation act);
+  BufferId linear_glu(BufferId in, const Weight& gate, const Weight& up, NormSpec norm,
+                      Activation act);
   void rope_store(BufferId qkv, uint32_t kv_layer, HeadShape heads, RopeStoreOptions options);
   BufferId attention(BufferId qkv, uint32_t kv_layer, HeadShape heads, float scale);
   BufferId short_conv(BufferId bcx, uint32_t conv_layer, Vector kernel);

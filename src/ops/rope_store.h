@@ -1,11 +1,12 @@
 #pragma once
 // Definition of `rope_store` (ops/op.h).
 //
-// q_norm / k_norm: math::rms_norm over head_dim for each head when the gain has head_dim elements, over all
-// of q / k when it has n_heads * head_dim / n_kv_heads * head_dim of them.
-// Rotation of pair (x0, x1) by angle = double(position) * frequency: c = float(cos(angle)) * magnitude,
-// s = float(sin(angle)) * magnitude;  y0 = x0 * c - x1 * s;  y1 = x0 * s + x1 * c  (products rounded, no fma).
-// Stored as f16: round to nearest even; a magnitude beyond 65504 is stored as 65504 with its sign.
+// q_norm / k_norm: math::rms_norm over head_dim for each head when the gain has head_dim elements,
+// over all of q / k when it has n_heads * head_dim / n_kv_heads * head_dim of them. Rotation of
+// pair (x0, x1) by angle = double(position) * frequency: c = float(cos(angle)) * magnitude, s =
+// float(sin(angle)) * magnitude;  y0 = x0 * c - x1 * s;  y1 = x0 * s + x1 * c  (products rounded,
+// no fma). Stored as f16: round to nearest even; a magnitude beyond 65504 is stored as 65504 with
+// its sign.
 
 #include <cstdint>
 

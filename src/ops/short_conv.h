@@ -9,8 +9,8 @@
 
 namespace cera::ops {
 
-/// rows [n_rows, 3D] -> out [n_rows, D]; history [taps - 1][D], oldest first, is read and then updated to the
-/// last taps - 1 columns.
+/// rows [n_rows, 3D] -> out [n_rows, D]; history [taps - 1][D], oldest first, is read and then
+/// updated to the last taps - 1 columns.
 void define_short_conv(const float* kernel, uint32_t taps, uint32_t width, const float* bcx,
                        float* out, uint32_t n_rows, float* history);
 

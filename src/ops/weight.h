@@ -1,6 +1,6 @@
 #pragma once
-// Views of weights. The bytes belong to the model (its mapped file, or vectors it unpacked); ops and plans
-// only point at them.
+// Views of weights. The bytes belong to the model (its mapped file, or vectors it unpacked); ops
+// and plans only point at them.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace cera {
 
-/// A packed matrix W [n_rows, n_cols]; y = W x. Row r starts at data + r * row_bytes, without alignment.
-/// May be a row range of a tensor.
+/// A packed matrix W [n_rows, n_cols]; y = W x. Row r starts at data + r * row_bytes, without
+/// alignment. May be a row range of a tensor.
 struct Weight {
   std::string name;  // of the tensor, for messages
   const std::byte* data = nullptr;
@@ -22,7 +22,8 @@ struct Weight {
   size_t row_bytes = 0;
 };
 
-/// Small per-channel parameters (norm gains, biases, convolution taps), always unpacked to f32. Empty = absent.
+/// Small per-channel parameters (norm gains, biases, convolution taps), always unpacked to f32.
+/// Empty = absent.
 using Vector = std::span<const float>;
 
 }  // namespace cera

@@ -44,12 +44,15 @@ SlotPool::SlotPool(uint32_t n_slots) {
 
 Result<uint32_t> SlotPool::allocate() {
   if (free_.empty())
-    return fail(ErrorCode::context_full, "", "no room for another sequence; open with more of them");
+    return fail(ErrorCode::context_full, "",
+                "no room for another sequence; open with more of them");
   const uint32_t slot = free_.back();
   free_.pop_back();
   return slot;
 }
 
-void SlotPool::release(uint32_t slot) { free_.push_back(slot); }
+void SlotPool::release(uint32_t slot) {
+  free_.push_back(slot);
+}
 
 }  // namespace cera

@@ -1,6 +1,6 @@
 #pragma once
-// Which page of the key/value cache belongs to whom. Pages are shared by reference between sequences with a
-// common beginning; a page that more than one of them holds is never written.
+// Which page of the key/value cache belongs to whom. Pages are shared by reference between
+// sequences with a common beginning; a page that more than one of them holds is never written.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace cera {
 
-/// Reference counts of the pages of one StateMemory, and the recurrent state at their ends. Not thread-safe.
+/// Reference counts of the pages of one StateMemory, and the recurrent state at their ends. Not
+/// thread-safe.
 class PagePool {
  public:
   explicit PagePool(StateMemory& memory);
@@ -27,7 +28,8 @@ class PagePool {
   uint32_t free_pages() const { return uint32_t(free_.size()); }
   uint32_t n_pages() const { return uint32_t(pages_.size()); }
 
-  /// Recurrent state after the page's last cell (StateMemory::save_snapshot); empty when there is none.
+  /// Recurrent state after the page's last cell (StateMemory::save_snapshot); empty when there is
+  /// none.
   std::vector<std::byte>& snapshot(uint32_t page) { return pages_[page].snapshot; }
   StateMemory& memory() { return memory_; }
 

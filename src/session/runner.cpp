@@ -32,7 +32,8 @@ Result<std::shared_ptr<Runner>> Runner::make(std::shared_ptr<const Model> model,
 
 Result<void> Runner::run(std::span<const RunInput> inputs) {
   CERA_CHECK(check(inputs));
-  for (const RunInput& input : inputs) CERA_CHECK(input.sequence->prepare(uint32_t(input.tokens.size())));
+  for (const RunInput& input : inputs)
+    CERA_CHECK(input.sequence->prepare(uint32_t(input.tokens.size())));
   rows_.clear();
   views_.clear();
   for (const RunInput& input : inputs) add_rows(input);

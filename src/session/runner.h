@@ -18,7 +18,8 @@ struct RunnerOptions {
   uint32_t context_size = 4096;  // cells of each sequence
   uint32_t n_sequences = 1;      // alive at once
   uint32_t max_rows = 512;       // of one step: the prefill chunk
-  uint32_t max_outputs = 1;      // rows of one step whose logits are wanted; at least n_sequences is used
+  uint32_t max_outputs =
+      1;  // rows of one step whose logits are wanted; at least n_sequences is used
   KvType kv_type = KvType::f16;
 };
 
@@ -40,12 +41,14 @@ class Runner {
 
   Result<Sequence> new_sequence() { return Sequence::make(*store_); }
 
-  /// Runs all inputs in one step and appends to their sequences. A sequence appears once; the sums of tokens
-  /// and outputs stay within the options. Unknown token ids and a full context are errors; after an error no
-  /// sequence has grown. No allocation, but for snapshots at page ends of recurrent models.
+  /// Runs all inputs in one step and appends to their sequences. A sequence appears once; the sums
+  /// of tokens and outputs stay within the options. Unknown token ids and a full context are
+  /// errors; after an error no sequence has grown. No allocation, but for snapshots at page ends of
+  /// recurrent models.
   Result<void> run(std::span<const RunInput> inputs);
 
-  /// [vocab]: output i of the last step, counted over the inputs in order. Valid until the next run.
+  /// [vocab]: output i of the last step, counted over the inputs in order. Valid until the next
+  /// run.
   std::span<const float> logits(uint32_t i) const;
 
   const Model& model() const { return *model_; }
@@ -56,7 +59,8 @@ class Runner {
   uint32_t vocab_size() const { return model_->plan().vocab_size; }
 
  private:
-  Runner(std::shared_ptr<const Model> model, std::shared_ptr<Backend> backend, RunnerOptions options)
+  Runner(std::shared_ptr<const Model> model, std::shared_ptr<Backend> backend,
+         RunnerOptions options)
       : model_(std::move(model)), backend_(std::move(backend)), options_(options) {}
   Result<void> check(std::span<const RunInput> inputs) const;
   void add_rows(const RunInput& input);

@@ -76,7 +76,8 @@ Result<void> validate(const SamplerOptions& o) {
   CERA_CHECK(require(std::isfinite(o.presence_penalty), "presence_penalty", "a finite number",
                      o.presence_penalty));
   for (const LogitBias& b : o.logit_bias)
-    CERA_CHECK(require(b.bias < kInfinity, "logit_bias", "a number, or -inf to forbid a token", b.bias));
+    CERA_CHECK(
+        require(b.bias < kInfinity, "logit_bias", "a number, or -inf to forbid a token", b.bias));
   return {};
 }
 
@@ -103,8 +104,7 @@ Result<TokenId> Sampler::sample(std::span<const float> logits, std::span<const T
     best = scan(logits);
   }
   if (best.bad)
-    return fail(ErrorCode::numeric, "logits",
-                "bias and penalties overflow; use smaller values");
+    return fail(ErrorCode::numeric, "logits", "bias and penalties overflow; use smaller values");
   if (best.argmax < 0)
     return fail(ErrorCode::numeric, "logits", "no token is allowed: every logit is -inf");
   if (options_.temperature == 0) return best.argmax;
@@ -122,8 +122,8 @@ Result<std::span<const float>> Sampler::edited(std::span<const float> logits,
   const auto known = [&](TokenId id) { return id >= 0 && size_t(id) < logits.size(); };
   for (const LogitBias& b : options_.logit_bias) {
     if (!known(b.token))
-      return fail(ErrorCode::invalid_argument, "logit_bias", "token {} is not in the vocabulary of {}",
-                  b.token, logits.size());
+      return fail(ErrorCode::invalid_argument, "logit_bias",
+                  "token {} is not in the vocabulary of {}", b.token, logits.size());
     edited_[size_t(b.token)] += b.bias;
   }
   if (options_.penalty_window != 0 && history.size() > options_.penalty_window)
@@ -145,7 +145,8 @@ float Sampler::penalised(float logit, uint32_t count) const {
   return logit - options_.frequency_penalty * float(count) - options_.presence_penalty;
 }
 
-/// Fills candidates_ with those that the filters could keep: sorted with top-k, in any order without.
+/// Fills candidates_ with those that the filters could keep: sorted with top-k, in any order
+/// without.
 void Sampler::select(std::span<const float> logits) {
   candidates_.clear();
   const size_t k = options_.top_k;

@@ -1,9 +1,11 @@
 #pragma once
 // From logits to a token id. The order of the steps is fixed and part of the contract:
 //
-//   1. check      NaN or +inf anywhere, or nothing but -inf: an error (numeric); -inf alone means "never"
+//   1. check      NaN or +inf anywhere, or nothing but -inf: an error (numeric); -inf alone means
+//   "never"
 //   2. bias       logit + bias of that token
-//   3. penalties  over the last penalty_window tokens of prompt and output: repetition (a positive logit is
+//   3. penalties  over the last penalty_window tokens of prompt and output: repetition (a positive
+//   logit is
 //                 divided, another multiplied), then - frequency * count, then - presence
 //   4. temperature 0: the largest logit wins, the lowest id on ties; done
 //   5. temperature  logits / temperature
@@ -52,7 +54,8 @@ class Sampler {
   static Result<Sampler> make(const SamplerOptions& options);
 
   /// logits: [vocab]; history: prompt and output so far, ids outside the vocabulary are ignored.
-  Result<text::TokenId> sample(std::span<const float> logits, std::span<const text::TokenId> history);
+  Result<text::TokenId> sample(std::span<const float> logits,
+                               std::span<const text::TokenId> history);
 
   /// The seed in use: giving it again repeats the draws.
   uint64_t seed() const { return seed_; }
@@ -78,8 +81,8 @@ class Sampler {
   SamplerOptions options_;
   uint64_t seed_;
   Random random_;
-  std::vector<float> edited_;          // [vocab], only with bias or penalties
-  std::vector<uint32_t> counts_;       // [vocab], zero between calls
+  std::vector<float> edited_;           // [vocab], only with bias or penalties
+  std::vector<uint32_t> counts_;        // [vocab], zero between calls
   std::vector<text::TokenId> counted_;  // ids with a count
   std::vector<Candidate> candidates_, scratch_;
 };

@@ -9,7 +9,9 @@
 namespace cera {
 namespace {
 
-size_t pages_for(uint32_t cells) { return div_up(cells, kPageCells); }
+size_t pages_for(uint32_t cells) {
+  return div_up(cells, kPageCells);
+}
 
 }  // namespace
 
@@ -23,9 +25,13 @@ Sequence::Sequence(SequenceStore& store, uint32_t slot) : store_(&store), slot_(
 }
 
 Sequence::Sequence(Sequence&& other) noexcept
-    : store_(std::exchange(other.store_, nullptr)), slot_(other.slot_),
-      pages_(std::move(other.pages_)), length_(other.length_), tail_dirty_(other.tail_dirty_),
-      high_water_(other.high_water_), history_floor_(other.history_floor_) {}
+    : store_(std::exchange(other.store_, nullptr)),
+      slot_(other.slot_),
+      pages_(std::move(other.pages_)),
+      length_(other.length_),
+      tail_dirty_(other.tail_dirty_),
+      high_water_(other.high_water_),
+      history_floor_(other.history_floor_) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(store_, other.store_);
@@ -46,10 +52,11 @@ Sequence::~Sequence() {
 
 Result<void> Sequence::prepare(uint32_t n) {
   if (n > store_->max_cells - length_)
-    return fail(ErrorCode::context_full, "",
-                "{} tokens after {} do not fit in the context of {}; raise the context size or shorten "
-                "the text",
-                n, length_, store_->max_cells);
+    return fail(
+        ErrorCode::context_full, "",
+        "{} tokens after {} do not fit in the context of {}; raise the context size or shorten "
+        "the text",
+        n, length_, store_->max_cells);
   release_pages_from(pages_for(length_));  // prepared for a step that did not run
   CERA_CHECK(own_last_page());
   const size_t before = pages_.size();
@@ -121,7 +128,9 @@ uint32_t Sequence::truncate(uint32_t n) {
   return length_;
 }
 
-void Sequence::abandon() { cut_to(length_); }
+void Sequence::abandon() {
+  cut_to(length_);
+}
 
 void Sequence::cut_to(uint32_t n) {
   length_ = store_->recurrent ? restore_recurrent_state(n) : n;
@@ -129,7 +138,8 @@ void Sequence::cut_to(uint32_t n) {
   tail_dirty_ = true;
 }
 
-/// Makes the slot ready for cell n or, failing that, for the nearest earlier page end; returns which.
+/// Makes the slot ready for cell n or, failing that, for the nearest earlier page end; returns
+/// which.
 uint32_t Sequence::restore_recurrent_state(uint32_t n) {
   const uint32_t kept = high_water_ > kConvHistory ? high_water_ - kConvHistory : 0;
   if (n >= std::max(kept, history_floor_)) return n;

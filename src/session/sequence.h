@@ -1,5 +1,6 @@
 #pragma once
-// One sequence's cache: its page table, its recurrent slot and its length, the one position counter there is.
+// One sequence's cache: its page table, its recurrent slot and its length, the one position counter
+// there is.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,10 @@ namespace cera {
 /// What the sequences of one Runner share.
 struct SequenceStore {
   SequenceStore(StateMemory& state, bool has_recurrent_state, uint32_t cells_per_sequence)
-      : pages(state), slots(state.size().n_slots), memory(state), recurrent(has_recurrent_state),
+      : pages(state),
+        slots(state.size().n_slots),
+        memory(state),
+        recurrent(has_recurrent_state),
         max_cells(cells_per_sequence) {}
   PagePool pages;
   SlotPool slots;
@@ -38,13 +42,13 @@ class Sequence {
   uint32_t length() const { return length_; }
   uint32_t max_length() const { return store_->max_cells; }
 
-  /// Makes cells [length, length + n) writable by the next step: allocates pages, and takes a copy of a last
-  /// page that is shared. On an error (context_full) nothing has changed.
+  /// Makes cells [length, length + n) writable by the next step: allocates pages, and takes a copy
+  /// of a last page that is shared. On an error (context_full) nothing has changed.
   Result<void> prepare(uint32_t n);
   /// The step ran: length grows by n, which was prepared.
   void commit(uint32_t n);
-  /// The step failed after prepare and may have written some of its cells. Like truncate(length()), and for
-  /// the same reason the length may fall.
+  /// The step failed after prepare and may have written some of its cells. Like truncate(length()),
+  /// and for the same reason the length may fall.
   void abandon();
   /// Valid until the sequence changes.
   SequenceView view() const { return {slot_, pages_}; }
@@ -52,9 +56,9 @@ class Sequence {
   /// Another sequence with the same past; pages are shared until one of both writes.
   Result<Sequence> fork() const;
 
-  /// Drops the cells from n on and returns the new length. It is n, or less with recurrent state that is no
-  /// longer at hand: then the nearest earlier page end with a snapshot (at worst 0), and the caller feeds the
-  /// tokens in between again.
+  /// Drops the cells from n on and returns the new length. It is n, or less with recurrent state
+  /// that is no longer at hand: then the nearest earlier page end with a snapshot (at worst 0), and
+  /// the caller feeds the tokens in between again.
   uint32_t truncate(uint32_t n);
 
  private:

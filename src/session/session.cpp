@@ -24,7 +24,8 @@ class Stopwatch {
 /// Tokens to the caller's sink: whole code points, without stop strings.
 class TextStream {
  public:
-  TextStream(std::shared_ptr<const text::Tokenizer> tokenizer, StopFilter filter, const TextSink& sink)
+  TextStream(std::shared_ptr<const text::Tokenizer> tokenizer, StopFilter filter,
+             const TextSink& sink)
       : detokenizer_(std::move(tokenizer)), filter_(std::move(filter)), sink_(sink) {}
 
   void push(TokenId id) {
@@ -56,11 +57,16 @@ class TextStream {
 
 std::string_view finish_reason_name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop_token: return "stop_token";
-    case FinishReason::stop_string: return "stop_string";
-    case FinishReason::max_tokens: return "max_tokens";
-    case FinishReason::context_full: return "context_full";
-    case FinishReason::cancelled: return "cancelled";
+    case FinishReason::stop_token:
+      return "stop_token";
+    case FinishReason::stop_string:
+      return "stop_string";
+    case FinishReason::max_tokens:
+      return "max_tokens";
+    case FinishReason::context_full:
+      return "context_full";
+    case FinishReason::cancelled:
+      return "cancelled";
   }
   return "unknown";
 }
@@ -74,7 +80,9 @@ Result<Session> Session::make(std::shared_ptr<Runner> runner,
 
 Session::Session(std::shared_ptr<Runner> runner, std::shared_ptr<const text::Tokenizer> tokenizer,
                  const std::atomic<bool>* cancel, Sequence sequence)
-    : runner_(std::move(runner)), tokenizer_(std::move(tokenizer)), cancel_(cancel),
+    : runner_(std::move(runner)),
+      tokenizer_(std::move(tokenizer)),
+      cancel_(cancel),
       sequence_(std::move(sequence)) {
   tokens_.reserve(sequence_.max_length());
   logits_.resize(runner_->vocab_size());
@@ -82,9 +90,10 @@ Session::Session(std::shared_ptr<Runner> runner, std::shared_ptr<const text::Tok
 
 Result<void> Session::append(std::span<const TokenId> tokens, const PrefillProgress& progress) {
   if (tokens.size() > context_size() - tokens_.size())
-    return fail(ErrorCode::context_full, "prompt",
-                "{} tokens do not fit in the context of {}; raise --context-size or shorten the prompt",
-                tokens_.size() + tokens.size(), context_size());
+    return fail(
+        ErrorCode::context_full, "prompt",
+        "{} tokens do not fit in the context of {}; raise --context-size or shorten the prompt",
+        tokens_.size() + tokens.size(), context_size());
   const size_t old_size = tokens_.size();
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   if (!tokens.empty()) has_logits_ = false;

@@ -23,11 +23,11 @@ std::string_view finish_reason_name(FinishReason reason);  // "stop_token" ...
 struct GenerateOptions {
   uint32_t max_tokens = 256;
   std::vector<std::string> stop = {};  // text; see StopFilter
-  bool ignore_end = false;        // go on after end-of-generation tokens (benchmarks)
+  bool ignore_end = false;             // go on after end-of-generation tokens (benchmarks)
 };
 
-/// Text that became final with token `id`; may be empty. The last call of a stream may flush text that was
-/// held back. Returning false cancels.
+/// Text that became final with token `id`; may be empty. The last call of a stream may flush text
+/// that was held back. Returning false cancels.
 using TextSink = std::function<bool(std::string_view text, text::TokenId id)>;
 
 /// Called after each chunk of a prompt with the tokens run and wanted.
@@ -48,8 +48,8 @@ struct SessionStats {
 
 /// Not thread-safe, except that `cancel` may be set from anywhere at any time.
 ///
-/// tokens() is the truth; which of them have been run is known to the sequence. Prompt and output together
-/// take at most context_size() tokens.
+/// tokens() is the truth; which of them have been run is known to the sequence. Prompt and output
+/// together take at most context_size() tokens.
 class Session {
  public:
   /// cancel: polled between chunks and tokens; may be null; outlives the session.
@@ -57,11 +57,13 @@ class Session {
                               std::shared_ptr<const text::Tokenizer> tokenizer,
                               const std::atomic<bool>* cancel = nullptr);
 
-  /// Appends and runs tokens in chunks. Too many for the context: context_full with both numbers, nothing
-  /// appended. Cancelled between chunks: `cancelled`; what has been run stays, the rest is dropped.
+  /// Appends and runs tokens in chunks. Too many for the context: context_full with both numbers,
+  /// nothing appended. Cancelled between chunks: `cancelled`; what has been run stays, the rest is
+  /// dropped.
   Result<void> append(std::span<const text::TokenId> tokens, const PrefillProgress& progress = {});
 
-  /// [vocab] logits for the token after tokens(), which must not be empty. Valid until the session changes.
+  /// [vocab] logits for the token after tokens(), which must not be empty. Valid until the session
+  /// changes.
   Result<std::span<const float>> logits();
 
   /// Samples until something ends it. The output is part of tokens() afterwards.

@@ -41,7 +41,9 @@ std::string StopFilter::push(std::string_view text) {
   return out;
 }
 
-std::string StopFilter::finish() { return std::exchange(pending_, {}); }
+std::string StopFilter::finish() {
+  return std::exchange(pending_, {});
+}
 
 /// The longest end of pending_ that is a beginning of a stop string.
 size_t StopFilter::held_back_bytes() const {

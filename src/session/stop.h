@@ -1,6 +1,6 @@
 #pragma once
-// Stop strings in streamed text. What could be the beginning of a stop string is held back until it is
-// decided, so that nothing of it leaks, wherever the borders of tokens fall.
+// Stop strings in streamed text. What could be the beginning of a stop string is held back until it
+// is decided, so that nothing of it leaks, wherever the borders of tokens fall.
 
 #include <string>
 #include <string_view>
@@ -15,9 +15,10 @@ class StopFilter {
   /// An empty stop string, or one that is not valid UTF-8, is an error.
   static Result<StopFilter> make(std::vector<std::string> stops);
 
-  /// Takes whole code points and returns the text that is free to go. The stop string that is complete
-  /// first wins (of several, the longest); the text before it is returned and stopped() becomes true.
-  /// The result over a stream does not depend on how it was cut. After a stop, text is swallowed.
+  /// Takes whole code points and returns the text that is free to go. The stop string that is
+  /// complete first wins (of several, the longest); the text before it is returned and stopped()
+  /// becomes true. The result over a stream does not depend on how it was cut. After a stop, text
+  /// is swallowed.
   std::string push(std::string_view text);
 
   /// At the end of the stream: what was held back.

@@ -1,7 +1,7 @@
 #pragma once
-// Text that remembers, byte by byte, where it came from. `template_text` may contain special tokens;
-// `content` (what users, tools and documents say) never can: the tokenizer looks for special tokens only
-// inside unbroken runs of template text.
+// Text that remembers, byte by byte, where it came from. `template_text` may contain special
+// tokens; `content` (what users, tools and documents say) never can: the tokenizer looks for
+// special tokens only inside unbroken runs of template text.
 
 #include <cstddef>
 #include <string>
@@ -15,7 +15,7 @@ enum class Origin : bool { template_text = false, content = true };
 class SpanText {
  public:
   struct Run {
-    size_t end;      // byte offset one past the run
+    size_t end;  // byte offset one past the run
     Origin origin;
   };
 

@@ -102,7 +102,8 @@ struct Case {
     NormSpec norm;
     if (options.norm) norm = {gain, 1e-5f};
     if (glu) {
-      linear_glu = {in_id, out_id, norm, matrices[0].weight, matrices[1].weight, options.activation};
+      linear_glu = {
+          in_id, out_id, norm, matrices[0].weight, matrices[1].weight, options.activation};
       return;
     }
     linear = {in_id, out_id, norm, {}, {}, options.activation, options.scale, options.accumulate};
@@ -133,10 +134,13 @@ struct Case {
   }
 
   /// Runs `n` rows from row `first` in one step; the rest of the result is `before`.
-  void run(LoweredOp& op, ThreadPool& pool, uint32_t first, uint32_t n, std::vector<float>& out) const {
+  void run(LoweredOp& op, ThreadPool& pool, uint32_t first, uint32_t n,
+           std::vector<float>& out) const {
     // Exact buffers, so that a sanitizer sees a read or write past a row.
-    std::vector<float> in_rows(in.begin() + size_t{first} * n_cols, in.begin() + size_t{first + n} * n_cols);
-    std::vector<float> out_rows(out.begin() + size_t{first} * width, out.begin() + size_t{first + n} * width);
+    std::vector<float> in_rows(in.begin() + size_t{first} * n_cols,
+                               in.begin() + size_t{first + n} * n_cols);
+    std::vector<float> out_rows(out.begin() + size_t{first} * width,
+                                out.begin() + size_t{first + n} * width);
     auto scratch = allocate_aligned(op.scratch_bytes(), "scratch");
     std::memset(scratch->get(), 0xff, op.scratch_bytes());  // NaN everywhere
     auto state = CpuState::make({}, {});
@@ -158,15 +162,16 @@ void expect_same(const Case& c, const std::vector<float>& expected, const std::v
   for (size_t i = 0; i < size_t{n_rows} * c.width && wrong < 3; ++i) {
     if (same(expected[i], got[i])) continue;
     ++wrong;
-    ADD_FAILURE() << what << ": row " << i / c.width << " of " << n_rows << ", output " << i % c.width
-                  << ": " << got[i] << " instead of " << expected[i];
+    ADD_FAILURE() << what << ": row " << i / c.width << " of " << n_rows << ", output "
+                  << i % c.width << ": " << got[i] << " instead of " << expected[i];
   }
 }
 
 std::string describe(const Case& c, CpuTier tier) {
   std::string text(tier_name(tier));
   for (const Matrix& m : c.matrices)
-    text += fmt::format(" {}[{}x{}]", type_info(m.weight.type).name, m.weight.n_rows, m.weight.n_cols);
+    text +=
+        fmt::format(" {}[{}x{}]", type_info(m.weight.type).name, m.weight.n_rows, m.weight.n_cols);
   return text + (c.glu ? " glu" : "");
 }
 
@@ -188,7 +193,8 @@ void check(const Case& c, std::vector<uint32_t> chunks = {}, uint32_t n_threads 
   }
 }
 
-std::vector<Matrix> matrices(std::vector<TensorType> list, std::vector<uint32_t> n_rows, uint32_t n_cols) {
+std::vector<Matrix> matrices(std::vector<TensorType> list, std::vector<uint32_t> n_rows,
+                             uint32_t n_cols) {
   std::vector<Matrix> result;
   for (size_t i = 0; i < list.size(); ++i)
     result.emplace_back(list[i], n_rows[i], n_cols, uint32_t(100 + i));
@@ -210,7 +216,8 @@ TEST_P(LinearOfType, EveryRowCountTo17And33) {
 TEST_P(LinearOfType, Widths) {
   for (const uint32_t blocks : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 18u}) {
     const uint32_t n_rows = blocks % 2 ? 16 : 3;
-    check(Case(matrices({GetParam()}, {n_rows}, blocks * block()), false, {}, 6, blocks), {1, 2, 4});
+    check(Case(matrices({GetParam()}, {n_rows}, blocks * block()), false, {}, 6, blocks),
+          {1, 2, 4});
   }
 }
 
@@ -222,13 +229,14 @@ TEST_P(LinearOfType, ThreeMatricesWithEverything) {
 
 TEST_P(LinearOfType, Glu) {
   const TensorType t = GetParam();
-  check(Case(matrices({t, t}, {37, 37}, 2 * block()), true, {true, false, false, Activation::silu}, 9),
+  check(Case(matrices({t, t}, {37, 37}, 2 * block()), true, {true, false, false, Activation::silu},
+             9),
         {1, 2, 5});
 }
 
 TEST_P(LinearOfType, Extremes) {
-  // The largest and smallest codes against activations that all quantise to 127 or to -127: the worst case
-  // of narrow accumulators. Random bytes are valid codes of every quantised type.
+  // The largest and smallest codes against activations that all quantise to 127 or to -127: the
+  // worst case of narrow accumulators. Random bytes are valid codes of every quantised type.
   const TypeInfo& info = type_info(GetParam());
   if (info.block_size == 1) GTEST_SKIP() << "no codes";
   std::mt19937 random(7);
@@ -253,8 +261,12 @@ TEST_P(LinearOfType, Extremes) {
   Case c(std::move(list), false, {}, 8);
   for (uint32_t t = 0; t < c.n_rows; ++t) {
     for (uint32_t k = 0; k < c.n_cols; ++k) {
-      const float sign = t == 0 ? 1.0f : t == 1 ? -1.0f : t == 2 ? (k % 2 ? 1.0f : -1.0f)
-                                       : t == 3 ? (k % 4 < 2 ? 1.0f : -1.0f) : k % 7 < 3 ? 1.0f : -1.0f;
+      const float sign = t == 0      ? 1.0f
+                         : t == 1    ? -1.0f
+                         : t == 2    ? (k % 2 ? 1.0f : -1.0f)
+                         : t == 3    ? (k % 4 < 2 ? 1.0f : -1.0f)
+                         : k % 7 < 3 ? 1.0f
+                                     : -1.0f;
       c.in[size_t{t} * c.n_cols + k] = 3.0f * sign;
     }
   }
@@ -276,7 +288,8 @@ TEST_P(LinearOfType, NonFiniteRowsStayAlone) {
     EXPECT_TRUE(std::isnan(faulty[2 * c.width + r]));
     EXPECT_FALSE(std::isfinite(faulty[5 * c.width + r]));
     EXPECT_FALSE(std::isfinite(faulty[6 * c.width + r]));
-    for (uint32_t t : {0u, 1u, 3u, 4u}) EXPECT_TRUE(same(clean[t * c.width + r], faulty[t * c.width + r]));
+    for (uint32_t t : {0u, 1u, 3u, 4u})
+      EXPECT_TRUE(same(clean[t * c.width + r], faulty[t * c.width + r]));
   }
 }
 
@@ -300,7 +313,8 @@ TEST_P(LinearOfType, NonFiniteScalesOfAWeightRowStayThere) {
 }
 
 TEST_P(LinearOfType, AnInfiniteScaleAtTheEndOfARow) {
-  // The kernels read blocks past a row's end as copies of the last one: an infinity there must not count twice.
+  // The kernels read blocks past a row's end as copies of the last one: an infinity there must not
+  // count twice.
   const TypeInfo& info = type_info(GetParam());
   if (info.block_size == 1) GTEST_SKIP() << "no scales";
   auto list = matrices({GetParam()}, {3}, 5 * info.block_size);
@@ -316,13 +330,15 @@ INSTANTIATE_TEST_SUITE_P(Types, LinearOfType, testing::ValuesIn(types()),
 TEST(Linear, FloatsOfAnyWidth) {
   for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16})
     for (const uint32_t n_cols : {1u, 3u, 7u, 9u, 12u, 31u, 100u})
-      check(Case(matrices({type}, {18}, n_cols), false, {true, true, true, Activation::silu, 2}, 5), {1, 4});
+      check(Case(matrices({type}, {18}, n_cols), false, {true, true, true, Activation::silu, 2}, 5),
+            {1, 4});
 }
 
 TEST(Linear, ATinySumKeepsItsSign) {
   // -0 in a lane that the last, partial vector does not reach.
   Matrix m(TensorType::f32, 1, 9);
-  const std::vector<float> w = {1e-30f, 1e-30f, 1e-30f, 1e-30f, 1e-30f, 1e-30f, 1e-30f, 1e-30f, 1e-30f};
+  const std::vector<float> w = {1e-30f, 1e-30f, 1e-30f, 1e-30f, 1e-30f,
+                                1e-30f, 1e-30f, 1e-30f, 1e-30f};
   type_info(TensorType::f32).pack(w.data(), m.row(0), 9);
   std::vector<Matrix> list;
   list.push_back(std::move(m));
@@ -333,8 +349,9 @@ TEST(Linear, ATinySumKeepsItsSign) {
 
 TEST(Linear, SiluOfExtremeValues) {
   const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> values = {-inf, -1e30f, -200, -88.1f, -87.4f, -87.33f, -87.3f, -1, -1e-30f, -0.0f,
-                                     0,    1e-40f, 1,    87,     88.02f, 88.1f,   200,    inf, std::nanf("")};
+  const std::vector<float> values = {-inf,   -1e30f,  -200,  -88.1f, -87.4f,       -87.33f, -87.3f,
+                                     -1,     -1e-30f, -0.0f, 0,      1e-40f,       1,       87,
+                                     88.02f, 88.1f,   200,   inf,    std::nanf("")};
   // One product of each with 1: the outputs are silu(values), and silu(values) * values.
   std::vector<Matrix> list;
   for (int i = 0; i < 2; ++i) {
@@ -380,13 +397,14 @@ TEST(Linear, ManyRowsInOneStep) {
 }
 
 TEST(Linear, AnyNumberOfThreads) {
-  // Tall and flat matrices: tasks are ranges of weight rows, and of activation rows where those are too few.
+  // Tall and flat matrices: tasks are ranges of weight rows, and of activation rows where those are
+  // too few.
   for (const uint32_t n_threads : {1u, 2u, 3u, 8u}) {
-    check(Case(matrices({TensorType::q8_0, TensorType::q4_0}, {700, 70}, 64), false, {true}, 11), {1, 2},
-          n_threads);
+    check(Case(matrices({TensorType::q8_0, TensorType::q4_0}, {700, 70}, 64), false, {true}, 11),
+          {1, 2}, n_threads);
     check(Case(matrices({TensorType::q8_0}, {16}, 512), false, {}, 200), {64}, n_threads);
-    check(Case(matrices({TensorType::q4_1, TensorType::q4_1}, {500, 500}, 64), true, {true}, 7), {1},
-          n_threads);
+    check(Case(matrices({TensorType::q4_1, TensorType::q4_1}, {500, 500}, 64), true, {true}, 7),
+          {1}, n_threads);
   }
 }
 

@@ -22,7 +22,8 @@ TEST_P(OpCases, EqualTheDefinition) {
     // These ops have no kernels of their own above avx2; the linear ones do, see linear_test.cpp.
     if (tier > CpuTier::avx2) continue;
     for (uint32_t n_threads : {1, 3}) {
-      if (tier == CpuTier::scalar && n_threads == 1) continue;  // slow; the work is shared out alike
+      if (tier == CpuTier::scalar && n_threads == 1)
+        continue;  // slow; the work is shared out alike
       const auto backend = make_cpu_backend({tier, n_threads});
       Harness harness(*backend, c.plan, c.kv_type, c.sequences, most_rows(c.schedule));
       harness.run(c.schedule);

@@ -36,7 +36,8 @@ class FakeRoot {
   void mount_v2(const std::string& mount_root = "/") {
     write("proc/self/mountinfo",
           "22 1 8:1 / / rw - ext4 /dev/root rw\n"
-          "30 22 0:26 " + mount_root + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+          "30 22 0:26 " +
+              mount_root + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
   }
   void mount_v1() {
     write("proc/self/mountinfo",

@@ -126,11 +126,12 @@ double milliseconds_of_empty_regions(uint32_t n_threads, int n) {
   ThreadPool pool(n_threads);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < n; ++i) pool.run(n_threads, [](uint32_t, uint32_t) {});
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
-// Generous limits, for shared machines and sanitizers: a pool that sleeps in every region, or whose waiting
-// workers keep the working one from its core, needs many times as long.
+// Generous limits, for shared machines and sanitizers: a pool that sleeps in every region, or whose
+// waiting workers keep the working one from its core, needs many times as long.
 TEST(ThreadPool, EmptyRegionsCostLittle) {
   double best = 1e9;
   for (int i = 0; i < 5; ++i) best = std::min(best, milliseconds_of_empty_regions(2, 10000));

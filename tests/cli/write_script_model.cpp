@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
     const std::string_view arg = argv[i];
     if (arg == "--no-template") options.chat_template = false;
     if (arg == "--no-bos") options.add_bos = false;
-    if (arg == "--context" && i + 1 < argc) options.context_length = uint32_t(std::stoul(argv[++i]));
+    if (arg == "--context" && i + 1 < argc)
+      options.context_length = uint32_t(std::stoul(argv[++i]));
   }
   if (argc < 2) return 2;
   const std::vector<std::byte> bytes = cera::tests::script_model(options);

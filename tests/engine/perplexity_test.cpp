@@ -63,8 +63,8 @@ class PerplexityTest : public testing::Test {
 };
 
 TEST_F(PerplexityTest, ScoresTheSecondHalfOfEachChunk) {
-  // Chunks of 16: positions 8 .. 14 predict tokens 9 .. 15. What stands before does not count, nor does the
-  // incomplete last chunk. The first token is replaced by BOS, whatever it was.
+  // Chunks of 16: positions 8 .. 14 predict tokens 9 .. 15. What stands before does not count, nor
+  // does the incomplete last chunk. The first token is replaced by BOS, whatever it was.
   const Tokens tokens = digits(50, {0, 3, 8, 20, 49});
   const PerplexityResult result = measure_perplexity(*engine, tokens, 16).value();
   EXPECT_EQ(result.positions, 21u);
@@ -110,7 +110,8 @@ TEST_F(PerplexityTest, AgainstItselfThereIsNoDifference) {
   EXPECT_EQ(file.n_ctx(), 32u);
   EXPECT_EQ(file.n_chunks(), 2u);
   EXPECT_EQ(file.tokens(), tokens);
-  const PerplexityResult result = measure_perplexity(*engine, tokens, 32, {.reference = &file}).value();
+  const PerplexityResult result =
+      measure_perplexity(*engine, tokens, 32, {.reference = &file}).value();
   EXPECT_EQ(result.perplexity, plain);
   const ReferenceComparison& c = *result.reference;
   EXPECT_NEAR(c.perplexity / plain, 1, 1e-4);
@@ -123,8 +124,8 @@ TEST_F(PerplexityTest, AgainstItselfThereIsNoDifference) {
 }
 
 /// A reference in which token 1 has probability p, token 2 the rest, and all others are clipped.
-Bytes two_token_reference(float p, uint32_t n_ctx, const Tokens& tokens, uint32_t n_vocab, size_t favourite,
-                          size_t second) {
+Bytes two_token_reference(float p, uint32_t n_ctx, const Tokens& tokens, uint32_t n_vocab,
+                          size_t favourite, size_t second) {
   Bytes bytes;
   const auto add = [&](const auto& value) {
     const auto* data = reinterpret_cast<const std::byte*>(&value);
@@ -219,8 +220,10 @@ TEST(Bench, TokenCostCountsTheWeightsOfEachLayer) {
 }
 
 TEST_F(PerplexityTest, BenchMeasures) {
-  const auto small = Engine::open({.model_path = path("script.gguf"), .n_sequences = kBenchSequences}).value();
-  const BenchOptions options = {.prompt_tokens = 20, .max_tokens = 4, .depth = 70, .runs = 3, .warmup = 1};
+  const auto small =
+      Engine::open({.model_path = path("script.gguf"), .n_sequences = kBenchSequences}).value();
+  const BenchOptions options = {
+      .prompt_tokens = 20, .max_tokens = 4, .depth = 70, .runs = 3, .warmup = 1};
   const BenchResult result = run_bench(*small, options).value();
   for (const Percentiles& p : {result.prefill_tok_s, result.decode_tok_s, result.ttft_ms}) {
     EXPECT_GT(p.p10, 0);

@@ -89,8 +89,7 @@ TEST(RopeStore, StoresSaturated) {
 
 TEST(RopeStore, NormsPerHeadOrOverAll) {
   const std::vector<float> gain = random_values(8, 3);
-  const std::vector<float> before =
-      random_values(16, 4);  // 2 query heads, 1 key, 1 value
+  const std::vector<float> before = random_values(16, 4);  // 2 query heads, 1 key, 1 value
   RopeStoreOp op;
   op.n_heads = 2;
   op.n_kv_heads = 1;

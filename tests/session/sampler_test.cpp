@@ -32,7 +32,9 @@ SamplerOptions greedy() {
   return o;
 }
 
-Sampler make(const SamplerOptions& options) { return Sampler::make(options).value(); }
+Sampler make(const SamplerOptions& options) {
+  return Sampler::make(options).value();
+}
 
 TokenId pick(const SamplerOptions& options, const std::vector<float>& logits,
              const std::vector<TokenId>& history = {}) {
@@ -233,14 +235,14 @@ TEST(Sampler, FiltersRunInTheDocumentedOrder) {
 TEST(Sampler, PenaltiesAreExact) {
   SamplerOptions o = greedy();
   o.repetition_penalty = 2;
-  EXPECT_EQ(pick(o, {4, 2.1f, 0}, {0}), 1);       // 4 / 2 < 2.1
-  EXPECT_EQ(pick(o, {4, 1.9f, 0}, {0}), 0);       // 4 / 2 > 1.9
-  EXPECT_EQ(pick(o, {-1, -1.9f, -9}, {0}), 1);    // -1 * 2 < -1.9
-  EXPECT_EQ(pick(o, {4, 2.1f, 0}, {0, 0, 0}), 1); // a set: once, however often
+  EXPECT_EQ(pick(o, {4, 2.1f, 0}, {0}), 1);        // 4 / 2 < 2.1
+  EXPECT_EQ(pick(o, {4, 1.9f, 0}, {0}), 0);        // 4 / 2 > 1.9
+  EXPECT_EQ(pick(o, {-1, -1.9f, -9}, {0}), 1);     // -1 * 2 < -1.9
+  EXPECT_EQ(pick(o, {4, 2.1f, 0}, {0, 0, 0}), 1);  // a set: once, however often
   o = greedy();
   o.frequency_penalty = 0.5f;
-  EXPECT_EQ(pick(o, {4, 3, 0}, {0}), 0);          // 3.5 > 3
-  EXPECT_EQ(pick(o, {4, 2.9f, 0}, {0, 0, 0}), 1);    // 2.5 < 2.9
+  EXPECT_EQ(pick(o, {4, 3, 0}, {0}), 0);           // 3.5 > 3
+  EXPECT_EQ(pick(o, {4, 2.9f, 0}, {0, 0, 0}), 1);  // 2.5 < 2.9
   o = greedy();
   o.presence_penalty = 1.5f;
   EXPECT_EQ(pick(o, {4, 2.6f, 0}, {0, 0, 0}), 1);    // 2.5 < 2.6
@@ -309,7 +311,8 @@ TEST(Sampler, SeedsReproduceAndDiffer) {
   EXPECT_NE(seed, make(o).seed());
 }
 
-TEST(Sampler, KnownRandomNumbers) {  // xoshiro256++ seeded by splitmix64(0), its published first values
+TEST(Sampler,
+     KnownRandomNumbers) {  // xoshiro256++ seeded by splitmix64(0), its published first values
   Random random(0);
   EXPECT_EQ(random.next(), 0x53175d61490b23dfu);
   EXPECT_EQ(random.next(), 0x61da6f3dc380d507u);

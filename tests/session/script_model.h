@@ -1,7 +1,7 @@
 #pragma once
-// A model whose output is known: one token follows another by a fixed rule, whatever came before. Its
-// tokens are the 256 bytes and a few specials. Attention and feed-forward are zero; the embedding of token t
-// is the unit vector t, and the head sends it to the token that follows.
+// A model whose output is known: one token follows another by a fixed rule, whatever came before.
+// Its tokens are the 256 bytes and a few specials. Attention and feed-forward are zero; the
+// embedding of token t is the unit vector t, and the head sends it to the token that follows.
 //
 //   a b c ... z é 世 ! <|im_end|>     0 1 ... 9 0 1 ...     ? \xff ~ <|im_end|>     \n a
 
@@ -20,7 +20,8 @@ inline constexpr int32_t kScriptBos = 256, kScriptStart = 257, kScriptEnd = 258,
 inline const std::string kScriptText = "abcdefghijklmnopqrstuvwxyz\u00e9\u4e16!";
 
 inline const std::string kScriptTemplate =
-    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% "
+    "endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 struct ScriptModelOptions {
@@ -55,8 +56,10 @@ inline std::vector<std::string> script_vocabulary() {
     const bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
     tokens.push_back(utf8_of(printable ? b : next_other++));
   }
-  for (const char* special : {"<|bos|>", "<|im_start|>", "<|im_end|>"}) tokens.emplace_back(special);
-  tokens.push_back(utf8_of(0xfe) + utf8_of(0xff));  // of the one merge, which needs two invalid bytes
+  for (const char* special : {"<|bos|>", "<|im_start|>", "<|im_end|>"})
+    tokens.emplace_back(special);
+  tokens.push_back(utf8_of(0xfe) +
+                   utf8_of(0xff));  // of the one merge, which needs two invalid bytes
   return tokens;
 }
 
@@ -100,7 +103,8 @@ inline std::vector<std::byte> script_model(const ScriptModelOptions& options = {
                        const std::vector<float>& values) {
     size_t n = 1;
     for (const uint64_t d : dimensions) n *= d;
-    writer.add_tensor(name, TensorType::f32, std::move(dimensions), std::as_bytes(std::span(values).first(n)));
+    writer.add_tensor(name, TensorType::f32, std::move(dimensions),
+                      std::as_bytes(std::span(values).first(n)));
   };
   add("token_embd.weight", {kWidth, kScriptVocab}, embedding);
   add("blk.0.attn_norm.weight", {kWidth}, ones);

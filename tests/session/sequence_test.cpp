@@ -31,7 +31,8 @@ class FakeMemory final : public StateMemory {
     for (uint32_t i = first_cell; i < kPageCells; ++i) cells[page * kPageCells + i] = 0;
   }
   void copy_page(uint32_t from, uint32_t to) override {
-    for (uint32_t i = 0; i < kPageCells; ++i) cells[to * kPageCells + i] = cells[from * kPageCells + i];
+    for (uint32_t i = 0; i < kPageCells; ++i)
+      cells[to * kPageCells + i] = cells[from * kPageCells + i];
   }
   void copy_slot(uint32_t from, uint32_t to) override {
     for (uint32_t i = 0; i < kRing; ++i) rings[to * kRing + i] = rings[from * kRing + i];
@@ -213,7 +214,8 @@ TEST_F(SequenceTest, ForkSharesPagesUntilOneWrites) {
   Tracked b{a.sequence.fork().value(), a.expected};
   EXPECT_EQ(store->pages.free_pages(), 4u);
   ASSERT_TRUE(append(b, 1));
-  EXPECT_EQ(store->pages.free_pages(), 3u);  // the partly filled page was copied, the full one is shared
+  EXPECT_EQ(store->pages.free_pages(),
+            3u);  // the partly filled page was copied, the full one is shared
   EXPECT_EQ(a.sequence.view().pages[0], b.sequence.view().pages[0]);
   EXPECT_NE(a.sequence.view().pages[1], b.sequence.view().pages[1]);
 }

@@ -1,5 +1,5 @@
-// Sessions on the CPU backend: the script model, whose text is known, and tiny random models, whose logits
-// must not depend on how they came about.
+// Sessions on the CPU backend: the script model, whose text is known, and tiny random models, whose
+// logits must not depend on how they came about.
 
 #include "session/session.h"
 
@@ -27,7 +27,8 @@ struct World {
   }
 };
 
-std::shared_ptr<Runner> make_runner(std::shared_ptr<const Model> model, const RunnerOptions& options) {
+std::shared_ptr<Runner> make_runner(std::shared_ptr<const Model> model,
+                                    const RunnerOptions& options) {
   const std::shared_ptr<Backend> backend =
       make_cpu_backend({.tier = read_cpu_info().best_tier, .n_threads = 2});
   return Runner::make(std::move(model), backend, options).value();
@@ -62,7 +63,9 @@ Tokens random_tokens(uint64_t seed, size_t n, uint32_t vocab) {
   return tokens;
 }
 
-Sampler greedy() { return Sampler::make({.temperature = 0}).value(); }
+Sampler greedy() {
+  return Sampler::make({.temperature = 0}).value();
+}
 
 struct Output {
   std::string text;
@@ -147,7 +150,8 @@ TEST(Session, FullContextIsReported) {
   const Output output = complete(world, "123");
   EXPECT_EQ(output.text, "45678901234567890");
   EXPECT_EQ(output.reason, FinishReason::context_full);
-  // A prompt that fits exactly leaves room for nothing; one more token is an error with both numbers.
+  // A prompt that fits exactly leaves room for nothing; one more token is an error with both
+  // numbers.
   EXPECT_EQ(complete(world, std::string(20, '5')).reason, FinishReason::context_full);
   Session session = world.session();
   ASSERT_TRUE(session.append(Tokens(5, '1')).has_value());
@@ -292,7 +296,9 @@ TEST_P(TinySession, NeighboursDoNotMatter) {  // P7
     std::vector<RunInput> inputs;
     for (Sequence& other : others) {
       const uint64_t n = std::min<uint64_t>(1 + random.below(9), 128 - other.length());
-      if (n > 0) inputs.push_back({&other, std::span(noise).subspan(other.length(), n), uint32_t(random.below(2))});
+      if (n > 0)
+        inputs.push_back(
+            {&other, std::span(noise).subspan(other.length(), n), uint32_t(random.below(2))});
     }
     const size_t at = random.below(inputs.size() + 1);
     uint32_t output = 0;
@@ -300,7 +306,8 @@ TEST_P(TinySession, NeighboursDoNotMatter) {  // P7
     inputs.insert(inputs.begin() + ptrdiff_t(at), {&sequence, std::span(tokens).subspan(i, 1), 1});
     ASSERT_TRUE(runner.run(inputs).has_value());
     const std::span<const float> logits = runner.logits(output);
-    ASSERT_TRUE(std::equal(logits.begin(), logits.end(), alone[i].begin(), alone[i].end())) << "token " << i;
+    ASSERT_TRUE(std::equal(logits.begin(), logits.end(), alone[i].begin(), alone[i].end()))
+        << "token " << i;
   }
 }
 
@@ -327,12 +334,14 @@ TEST_P(TinySession, TruncateIsAsIfNeverThere) {
 
 TEST_P(TinySession, ForksGoTheirOwnWays) {
   World world = open({.context_size = 200, .n_sequences = 4});
-  const Tokens start = random_tokens(7, 100, 96), left = random_tokens(8, 50, 96), right = random_tokens(9, 50, 96);
+  const Tokens start = random_tokens(7, 100, 96), left = random_tokens(8, 50, 96),
+               right = random_tokens(9, 50, 96);
   Session a = world.session();
   ASSERT_TRUE(a.append(start).has_value());
   Session b = a.fork().value();
   EXPECT_EQ(logits_after(a), logits_after(b));
-  for (size_t i = 0; i < left.size(); i += 5) {  // in turns, so that each writes while the other lives
+  for (size_t i = 0; i < left.size();
+       i += 5) {  // in turns, so that each writes while the other lives
     ASSERT_TRUE(a.append(std::span(left).subspan(i, 5)).has_value());
     ASSERT_TRUE(b.append(std::span(right).subspan(i, 5)).has_value());
   }

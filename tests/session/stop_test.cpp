@@ -11,7 +11,9 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-StopFilter make(std::vector<std::string> stops) { return StopFilter::make(std::move(stops)).value(); }
+StopFilter make(std::vector<std::string> stops) {
+  return StopFilter::make(std::move(stops)).value();
+}
 
 Outcome run(const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
   StopFilter filter = make(stops);
@@ -73,7 +75,7 @@ TEST(StopFilter, HoldsBackOnlyWhatCouldStillMatch) {
 
 TEST(StopFilter, EverySplitGivesTheSame) {
   expect_for_all_splits({"own fox"}, "brown fox!", {"br", true});
-  expect_for_all_splits({"aab"}, "aaaab", {"aa", true});           // overlapping beginnings
+  expect_for_all_splits({"aab"}, "aaaab", {"aa", true});          // overlapping beginnings
   expect_for_all_splits({"abcd", "bc"}, "xabcdx", {"xa", true});  // "bc" is complete first
   expect_for_all_splits({"bc", "abc"}, "xabcdx", {"x", true});    // same end: the longer one
   expect_for_all_splits({"\n\n", "."}, "a\nb\n\nc.", {"a\nb", true});
@@ -84,7 +86,8 @@ TEST(StopFilter, EverySplitGivesTheSame) {
 
 TEST(StopFilter, CharactersStayWhole) {
   expect_for_all_splits({"\u00e9\u4e16"}, "caf\u00e9\u4e16\u754c", {"caf", true});
-  expect_for_all_splits({"\u4e16"}, "\u4e15\u4e17\u4e14", {"\u4e15\u4e17\u4e14", false});  // same lead byte
+  expect_for_all_splits({"\u4e16"}, "\u4e15\u4e17\u4e14",
+                        {"\u4e15\u4e17\u4e14", false});  // same lead byte
   expect_for_all_splits({"\U0001F600!"}, "\U0001F600\U0001F600!", {"\U0001F600", true});
 }
 

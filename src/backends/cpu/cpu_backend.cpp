@@ -10,8 +10,8 @@ namespace {
 /// Whether the weight's type can be run; `op` for the message.
 Result<void> check_weight(const Weight& weight, const char* op) {
   if (find_type(uint32_t(weight.type)) != nullptr) return {};
-  return fail(ErrorCode::unsupported, op, "{} has type {}, which this build cannot run", weight.name,
-              gguf_type_name(uint32_t(weight.type)));
+  return fail(ErrorCode::unsupported, op, "{} has type {}, which this build cannot run",
+              weight.name, gguf_type_name(uint32_t(weight.type)));
 }
 
 class CpuBackend final : public Backend {

@@ -40,13 +40,14 @@ Result<std::unique_ptr<CpuState>> CpuState::make(const StateSpec& spec, const St
     }
   }
   for (uint32_t i = 0; i < spec.conv_layers.size(); ++i) {
-    state->conv_offset_.push_back(layout.add(
-        {size.n_slots, state->conv_ring(i), spec.conv_layers[i].width, sizeof(float)}));
+    state->conv_offset_.push_back(
+        layout.add({size.n_slots, state->conv_ring(i), spec.conv_layers[i].width, sizeof(float)}));
   }
   if (!layout.total()) {
-    return fail(ErrorCode::out_of_memory, "state",
-                "{} pages and {} slots need more memory than can be addressed; use a smaller context",
-                size.n_pages, size.n_slots);
+    return fail(
+        ErrorCode::out_of_memory, "state",
+        "{} pages and {} slots need more memory than can be addressed; use a smaller context",
+        size.n_pages, size.n_slots);
   }
   state->reserved_bytes_ = *layout.total();
   if (state->reserved_bytes_ == 0) return state;

@@ -1,10 +1,12 @@
 #pragma once
 // Keys, values and convolution columns in host memory.
 //
-// Layout, chosen so that the inner loops of attention run along contiguous memory without horizontal sums:
+// Layout, chosen so that the inner loops of attention run along contiguous memory without
+// horizontal sums:
 //   K of one layer: [page][kv_head][head_dim][kPageCells]   (cells contiguous)
 //   V of one layer: [page][kv_head][kPageCells][head_dim]   (channels contiguous)
-// Convolution columns of one layer: [slot][kConvHistory + taps - 1][width], cell c at c mod the ring's length.
+// Convolution columns of one layer: [slot][kConvHistory + taps - 1][width], cell c at c mod the
+// ring's length.
 
 #include <cstddef>
 #include <cstdint>

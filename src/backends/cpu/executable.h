@@ -1,5 +1,6 @@
 #pragma once
-// A plan lowered for the CPU: one LoweredOp per op, the activation buffers, and scratch shared in turn.
+// A plan lowered for the CPU: one LoweredOp per op, the activation buffers, and scratch shared in
+// turn.
 
 #include <memory>
 #include <vector>
@@ -13,8 +14,9 @@ namespace cera::cpu {
 class CpuExecutable final : public Executable {
  public:
   /// The plan and the pool must outlive the executable.
-  static Result<std::unique_ptr<Executable>> make(const Plan& plan, const ExecutableOptions& options,
-                                                  CpuTier tier, std::shared_ptr<ThreadPool> pool);
+  static Result<std::unique_ptr<Executable>> make(const Plan& plan,
+                                                  const ExecutableOptions& options, CpuTier tier,
+                                                  std::shared_ptr<ThreadPool> pool);
 
   Result<void> submit(const Step& step, StateMemory& state) override;
   std::span<const float> logits() const override;
@@ -23,7 +25,8 @@ class CpuExecutable final : public Executable {
   void set_profiling(bool on) override { profiling_ = on; }
 
  private:
-  CpuExecutable(const Plan& plan, const ExecutableOptions& options, std::shared_ptr<ThreadPool> pool)
+  CpuExecutable(const Plan& plan, const ExecutableOptions& options,
+                std::shared_ptr<ThreadPool> pool)
       : plan_(plan), options_(options), pool_(std::move(pool)) {}
 
   Result<void> lower(CpuTier tier);
@@ -42,7 +45,7 @@ class CpuExecutable final : public Executable {
 
   AlignedMemory memory_;
   size_t bytes_ = 0;
-  std::vector<float*> buffers_;             // by BufferId
+  std::vector<float*> buffers_;              // by BufferId
   std::vector<float*> rope_cos_, rope_sin_;  // by rope index
   std::byte* scratch_ = nullptr;
   std::vector<uint32_t> output_rows_;

@@ -1,8 +1,9 @@
-// linear and linear_glu: who does what, in which order, in which memory. The arithmetic is the tier's
-// (linear_kernels.h).
+// linear and linear_glu: who does what, in which order, in which memory. The arithmetic is the
+// tier's (linear_kernels.h).
 //
-// A run has two parallel phases. First the activation rows are normed, quantised and packed, once for each
-// format that the weights ask for. Then tasks, each a range of weight rows, are multiplied with all of them.
+// A run has two parallel phases. First the activation rows are normed, quantised and packed, once
+// for each format that the weights ask for. Then tasks, each a range of weight rows, are multiplied
+// with all of them.
 
 #include <algorithm>
 #include <array>
@@ -19,9 +20,11 @@
 namespace cera::cpu {
 namespace {
 
-// A fork and join costs less than a microsecond; below this many bytes of weights times rows it does not pay.
+// A fork and join costs less than a microsecond; below this many bytes of weights times rows it
+// does not pay.
 constexpr size_t min_parallel_bytes = 16 << 10;
-// Weight bytes of one task when they are read once: small enough to share evenly, long enough to stream.
+// Weight bytes of one task when they are read once: small enough to share evenly, long enough to
+// stream.
 constexpr size_t task_bytes = 32 << 10;
 // Unpacked weights of one task, which should stay in the level 2 cache.
 constexpr size_t panel_cache_bytes = 256 << 10;
@@ -46,8 +49,8 @@ struct Part {
 /// Matrices of equal height whose dot products are finished together: one, or gate and up.
 struct Span {
   uint32_t first_part, n_rows;
-  uint32_t column;     // of its first output
-  const float* bias;   // may be nullptr
+  uint32_t column;    // of its first output
+  const float* bias;  // may be nullptr
 };
 
 struct Task {
@@ -77,9 +80,9 @@ class LoweredLinear final : public LoweredOp {
     uint32_t n_rows, n_groups;
     bool grouped;
     bool parallel;
-    uint32_t task_rows;   // weight rows of a task
+    uint32_t task_rows;  // weight rows of a task
     uint32_t n_row_tasks;
-    uint32_t n_splits;    // of the activation rows
+    uint32_t n_splits;  // of the activation rows
   };
 
   void add_part(const Weight& weight);
@@ -96,7 +99,8 @@ class LoweredLinear final : public LoweredOp {
   void pack_group(const Job& job, uint32_t group, uint32_t worker) const;
   void multiply_rows(const Job& job, const Task& task, uint32_t worker) const;
   void multiply_groups(const Job& job, const Task& task, uint32_t split, uint32_t worker) const;
-  void finish(const Job& job, const Task& task, uint32_t row, const float* dots, size_t part_stride) const;
+  void finish(const Job& job, const Task& task, uint32_t row, const float* dots,
+              size_t part_stride) const;
 
   const LinearKernels& kernels_;
   const ElementwiseKernels& elementwise_;
@@ -133,7 +137,8 @@ LoweredLinear::LoweredLinear(const LinearOp& op, const LowerContext& context)
   CERA_ASSERT(op.in != op.out);
   for (size_t i = 0; i < op.weights.size(); ++i) {
     const bool has_bias = !op.biases.empty() && !op.biases[i].empty();
-    spans_.push_back({uint32_t(i), op.weights[i].n_rows, out_width_, has_bias ? op.biases[i].data() : nullptr});
+    spans_.push_back(
+        {uint32_t(i), op.weights[i].n_rows, out_width_, has_bias ? op.biases[i].data() : nullptr});
     add_part(op.weights[i]);
     out_width_ += op.weights[i].n_rows;
   }
@@ -171,7 +176,8 @@ const Weight* LoweredLinear::unsupported() const {
   return nullptr;
 }
 
-// Scratch: packed activations by format, then for each worker its normed rows, dot products and panels.
+// Scratch: packed activations by format, then for each worker its normed rows, dot products and
+// panels.
 void LoweredLinear::plan_scratch(const LowerContext& context) {
   const uint32_t max_rows = context.max_rows_of(in_);
   const uint32_t max_groups =
@@ -200,7 +206,8 @@ void LoweredLinear::plan_scratch(const LowerContext& context) {
     }
     const uint32_t cached = uint32_t(panel_cache_bytes / (panel_bytes * (glu_ ? 2 : 1)));
     const uint32_t even = div_up(share, kernels_.panel_rows);
-    group_task_rows_ = std::clamp(std::min(cached, even), 1u, max_task_panels) * kernels_.panel_rows;
+    group_task_rows_ =
+        std::clamp(std::min(cached, even), 1u, max_task_panels) * kernels_.panel_rows;
   }
 
   const size_t n_parts = glu_ ? 2 : 1;
@@ -240,12 +247,17 @@ LoweredLinear::Job LoweredLinear::make_job(const RunContext& context) const {
   const uint32_t n_row_tasks = count_row_tasks(task_rows);
   // A matrix too low for all threads is split along the activation rows as well.
   uint32_t n_splits = 1;
-  if (grouped)
-    n_splits = std::clamp(n_threads_ * 2 / n_row_tasks, 1u, std::max(1u, n_groups / 8));
-  return {context,     context.buffers[in_], context.buffers[out_],
-          n_rows,      n_groups,             grouped,
+  if (grouped) n_splits = std::clamp(n_threads_ * 2 / n_row_tasks, 1u, std::max(1u, n_groups / 8));
+  return {context,
+          context.buffers[in_],
+          context.buffers[out_],
+          n_rows,
+          n_groups,
+          grouped,
           weight_bytes_ * n_rows >= min_parallel_bytes,
-          task_rows,   n_row_tasks,          n_splits};
+          task_rows,
+          n_row_tasks,
+          n_splits};
 }
 
 std::byte* LoweredLinear::worker_scratch(const Job& job, uint32_t worker) const {
@@ -266,10 +278,11 @@ void LoweredLinear::run(const RunContext& context) {
     const bool parallel = size_t{job.n_rows} * n_cols_ * sizeof(float) >= 4 * min_parallel_bytes;
     for_each_task(pool, parallel, job.n_groups,
                   [&](uint32_t group, uint32_t worker) { pack_group(job, group, worker); });
-    for_each_task(pool, job.parallel, job.n_row_tasks * job.n_splits, [&](uint32_t i, uint32_t worker) {
-      const Task task = find_task(i / job.n_splits, job.task_rows);
-      multiply_groups(job, task, i % job.n_splits, worker);
-    });
+    for_each_task(pool, job.parallel, job.n_row_tasks * job.n_splits,
+                  [&](uint32_t i, uint32_t worker) {
+                    const Task task = find_task(i / job.n_splits, job.task_rows);
+                    multiply_groups(job, task, i % job.n_splits, worker);
+                  });
   } else {
     const uint32_t chunk = div_up(job.n_rows, n_threads_);
     const bool parallel = job.n_rows >= 4;
@@ -311,7 +324,8 @@ void LoweredLinear::pack_group(const Job& job, uint32_t group, uint32_t worker) 
   for (uint32_t f = 0; f < kFormats; ++f) {
     if (!uses_format_[f]) continue;
     const auto format = ops::ActivationFormat(f);
-    kernels_.activations(format).pack_group(x, n_cols_, packed(job, format) + group * group_stride_[f]);
+    kernels_.activations(format).pack_group(x, n_cols_,
+                                            packed(job, format) + group * group_stride_[f]);
   }
 }
 
@@ -320,7 +334,8 @@ void LoweredLinear::finish(const Job& job, const Task& task, uint32_t row, const
                            size_t part_stride) const {
   const Span& span = *task.span;
   float* const out = job.out + size_t{row} * out_width_ + span.column + task.first_row;
-  if (glu_) return kernels_.finish_glu(epilogue_.activation, dots, dots + part_stride, out, task.n_rows);
+  if (glu_)
+    return kernels_.finish_glu(epilogue_.activation, dots, dots + part_stride, out, task.n_rows);
   const float* bias = span.bias != nullptr ? span.bias + task.first_row : nullptr;
   kernels_.finish(epilogue_, dots, bias, out, task.n_rows);
 }
@@ -371,8 +386,8 @@ template <class LinearLike>
 Lowered lower(const LinearLike& op, const LowerContext& context, const char* name) {
   auto lowered = std::make_unique<LoweredLinear>(op, context);
   if (const Weight* weight = lowered->unsupported())
-    return fail(ErrorCode::unsupported, weight->name, "{}: no kernel for type {} in this tier", name,
-                type_info(weight->type).name);
+    return fail(ErrorCode::unsupported, weight->name, "{}: no kernel for type {} in this tier",
+                name, type_info(weight->type).name);
   lowered->plan_scratch(context);
   return lowered;
 }

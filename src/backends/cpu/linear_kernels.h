@@ -1,10 +1,11 @@
 #pragma once
-// What a tier provides for linear ops. linear.cpp owns the order of work, threads and memory; a tier owns the
-// layout of quantised activations and unpacked weights, which are opaque bytes to everybody else.
+// What a tier provides for linear ops. linear.cpp owns the order of work, threads and memory; a
+// tier owns the layout of quantised activations and unpacked weights, which are opaque bytes to
+// everybody else.
 //
 // Few activation rows: each is packed alone and every weight row is read where it lies (dot_rows).
-// Many: rows are packed in groups of group_rows, panel_rows weight rows are unpacked once to a panel, and
-// multiply() gives the dot products of the two.
+// Many: rows are packed in groups of group_rows, panel_rows weight rows are unpacked once to a
+// panel, and multiply() gives the dot products of the two.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace cera::cpu {
 inline constexpr uint32_t kFormats = 3;  // of ops::ActivationFormat
 inline constexpr uint32_t kMaxGroupRows = 8;
 
-/// How activations of one format are packed. Sizes are multiples of 64; all packed memory is 64-byte aligned.
+/// How activations of one format are packed. Sizes are multiples of 64; all packed memory is
+/// 64-byte aligned.
 struct ActivationKernels {
   size_t (*row_bytes)(uint32_t n_cols);
   void (*pack_row)(const float* x, uint32_t n_cols, std::byte* to);
@@ -52,9 +54,11 @@ struct LinearKernels {
   uint32_t group_rows;       // activation rows packed together, at most kMaxGroupRows
   uint32_t panel_rows;       // weight rows unpacked together
   /// bias may be nullptr
-  void (*finish)(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n);
+  void (*finish)(const Epilogue& epilogue, const float* dots, const float* bias, float* out,
+                 uint32_t n);
   /// out = act(gate) * up
-  void (*finish_glu)(Activation activation, const float* gate, const float* up, float* out, uint32_t n);
+  void (*finish_glu)(Activation activation, const float* gate, const float* up, float* out,
+                     uint32_t n);
   const ActivationKernels& (*activations)(ops::ActivationFormat format);
   /// nullptr for a type that the tier does not run.
   const WeightKernels* (*weights)(TensorType type);

@@ -18,7 +18,8 @@ struct Quantised {
     return round_up<size_t>(sums_at(n_cols) + n_cols / 16 * sizeof(int16_t), 64);
   }
   static ops::QuantisedView view(const std::byte* row, uint32_t n_cols) {
-    return {reinterpret_cast<const int8_t*>(row), reinterpret_cast<const float*>(row + d_at(n_cols)),
+    return {reinterpret_cast<const int8_t*>(row),
+            reinterpret_cast<const float*>(row + d_at(n_cols)),
             reinterpret_cast<const int16_t*>(row + sums_at(n_cols))};
   }
   static void pack_row(const float* x, uint32_t n_cols, std::byte* to) {
@@ -26,8 +27,9 @@ struct Quantised {
                               reinterpret_cast<float*>(to + d_at(n_cols)),
                               reinterpret_cast<int16_t*>(to + sums_at(n_cols)));
   }
-  static void dot_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows, const std::byte* x,
-                       size_t x_stride, uint32_t n_x, float* out, size_t out_stride) {
+  static void dot_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows,
+                       const std::byte* x, size_t x_stride, uint32_t n_x, float* out,
+                       size_t out_stride) {
     constexpr uint32_t batch = 8;
     for (uint32_t first = 0; first < n_x; first += batch) {
       const uint32_t n = std::min(batch, n_x - first);
@@ -43,9 +45,7 @@ struct Quantised {
 };
 
 struct Floats {
-  static size_t row_bytes(uint32_t n_cols) {
-    return round_up<size_t>(n_cols * sizeof(float), 64);
-  }
+  static size_t row_bytes(uint32_t n_cols) { return round_up<size_t>(n_cols * sizeof(float), 64); }
   static void pack_row(const float* x, uint32_t n_cols, std::byte* to) {
     std::memcpy(to, x, n_cols * sizeof(float));
   }
@@ -63,8 +63,9 @@ struct Floats {
     }
     return math::join_lanes(lanes);
   }
-  static void dot_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows, const std::byte* x,
-                       size_t x_stride, uint32_t n_x, float* out, size_t out_stride) {
+  static void dot_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows,
+                       const std::byte* x, size_t x_stride, uint32_t n_x, float* out,
+                       size_t out_stride) {
     for (uint32_t i = 0; i < n_x; ++i)
       for (uint32_t r = 0; r < n_rows; ++r)
         out[i * out_stride + r] =
@@ -72,7 +73,8 @@ struct Floats {
   }
 };
 
-void finish(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n) {
+void finish(const Epilogue& epilogue, const float* dots, const float* bias, float* out,
+            uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     const float y = ops::finish(dots[i], bias != nullptr ? bias + i : nullptr, epilogue.activation,
                                 epilogue.scale);
@@ -81,8 +83,7 @@ void finish(const Epilogue& epilogue, const float* dots, const float* bias, floa
 }
 
 void finish_glu(Activation activation, const float* gate, const float* up, float* out, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i)
-    out[i] = ops::finish(gate[i], nullptr, activation, 1.0f) * up[i];
+  for (uint32_t i = 0; i < n; ++i) out[i] = ops::finish(gate[i], nullptr, activation, 1.0f) * up[i];
 }
 
 template <class Format>
@@ -92,18 +93,24 @@ constexpr WeightKernels dots = {Format::dot_rows, nullptr, nullptr, nullptr};
 
 const ActivationKernels& activations(ops::ActivationFormat format) {
   switch (format) {
-    case ops::ActivationFormat::q8_block32: return packing<Quantised<32>>;
-    case ops::ActivationFormat::q8_block256: return packing<Quantised<256>>;
-    case ops::ActivationFormat::f32: break;
+    case ops::ActivationFormat::q8_block32:
+      return packing<Quantised<32>>;
+    case ops::ActivationFormat::q8_block256:
+      return packing<Quantised<256>>;
+    case ops::ActivationFormat::f32:
+      break;
   }
   return packing<Floats>;
 }
 
 const WeightKernels* weights(TensorType type) {
   switch (ops::activation_format(type)) {
-    case ops::ActivationFormat::q8_block32: return &dots<Quantised<32>>;
-    case ops::ActivationFormat::q8_block256: return &dots<Quantised<256>>;
-    case ops::ActivationFormat::f32: break;
+    case ops::ActivationFormat::q8_block32:
+      return &dots<Quantised<32>>;
+    case ops::ActivationFormat::q8_block256:
+      return &dots<Quantised<256>>;
+    case ops::ActivationFormat::f32:
+      break;
   }
   return &dots<Floats>;
 }
@@ -111,8 +118,8 @@ const WeightKernels* weights(TensorType type) {
 }  // namespace
 
 const LinearKernels& scalar_linear_kernels() {
-  static constexpr LinearKernels kernels = {
-      "scalar", UINT32_MAX, 1, 1, finish, finish_glu, activations, weights};
+  static constexpr LinearKernels kernels = {"scalar", UINT32_MAX, 1,           1,
+                                            finish,   finish_glu, activations, weights};
   return kernels;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
-// How an op of the plan becomes work for the thread pool. Each op has one file here (embed.cpp, linear.cpp,
-// ...) whose lower_* function checks support, picks the kernels of the tier and returns a LoweredOp.
+// How an op of the plan becomes work for the thread pool. Each op has one file here (embed.cpp,
+// linear.cpp,
+// ...) whose lower_* function checks support, picks the kernels of the tier and returns a
+// LoweredOp.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +21,13 @@ struct RunContext {
   ThreadPool& pool;
   const Step& step;
   CpuState& state;
-  float* const* buffers;          // by BufferId; rows of `width` floats
-  uint32_t n_rows;                // step.rows.size()
-  uint32_t n_outputs;             // rows that want output
-  const uint32_t* output_rows;    // [n_outputs] their indices
-  const float* const* rope_cos;   // by rope index: [n_rows, n_dims / 2], already times magnitude
+  float* const* buffers;         // by BufferId; rows of `width` floats
+  uint32_t n_rows;               // step.rows.size()
+  uint32_t n_outputs;            // rows that want output
+  const uint32_t* output_rows;   // [n_outputs] their indices
+  const float* const* rope_cos;  // by rope index: [n_rows, n_dims / 2], already times magnitude
   const float* const* rope_sin;
-  std::byte* scratch;             // the largest scratch_bytes of all ops, 64-byte aligned, shared in turn
+  std::byte* scratch;  // the largest scratch_bytes of all ops, 64-byte aligned, shared in turn
 };
 
 struct LowerContext {

@@ -1,5 +1,5 @@
-// The gated short convolution. A task is a range of channels: it walks all rows of the step, so that every
-// column of the state is read before it is written.
+// The gated short convolution. A task is a range of channels: it walks all rows of the step, so
+// that every column of the state is read before it is written.
 
 #include <algorithm>
 #include <cmath>
@@ -81,9 +81,13 @@ class LoweredShortConv final : public LoweredOp {
           x[j] = nullptr;
         }
       }
-      kernels_.row({.b = b, .x = x, .kernel = kernel_.data() + first, .gate = channel(t, 1),
+      kernels_.row({.b = b,
+                    .x = x,
+                    .kernel = kernel_.data() + first,
+                    .gate = channel(t, 1),
                     .out = context.buffers[op_.out] + size_t(t) * width_ + first,
-                    .width = width_, .taps = op_.taps},
+                    .width = width_,
+                    .taps = op_.taps},
                    n);
     }
     const uint32_t ring = context.state.conv_ring(op_.conv_layer);

@@ -16,12 +16,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json to_json(const Percentiles& p) { return {{"p10", p.p10}, {"p50", p.p50}, {"p90", p.p90}}; }
+ordered_json to_json(const Percentiles& p) {
+  return {{"p10", p.p10}, {"p50", p.p50}, {"p90", p.p90}};
+}
 
 ordered_json to_json(const std::vector<OpTime>& times) {
   ordered_json out = ordered_json::array();
   for (const OpTime& t : times)
-    out.push_back({{"op", t.name}, {"kernel", t.kernel}, {"ms", t.seconds * 1e3}, {"calls", t.calls}});
+    out.push_back(
+        {{"op", t.name}, {"kernel", t.kernel}, {"ms", t.seconds * 1e3}, {"calls", t.calls}});
   return out;
 }
 
@@ -31,7 +34,8 @@ std::string to_text(const char* title, const std::vector<OpTime>& times) {
   std::string out = fmt::format("{}: {:.1f} ms in ops\n", title, total * 1e3);
   for (const OpTime& t : times)
     out += fmt::format("  {:5.1f} %  {:9.2f} ms  {:6} x  {:<40} {}\n",
-                       total > 0 ? t.seconds / total * 100 : 0.0, t.seconds * 1e3, t.calls, t.name, t.kernel);
+                       total > 0 ? t.seconds / total * 100 : 0.0, t.seconds * 1e3, t.calls, t.name,
+                       t.kernel);
   return out;
 }
 
@@ -52,7 +56,8 @@ struct Bench {
         ->check(CLI::Range(0u, 1u << 24))
         ->capture_default_str();
     count("--runs", bench.runs, "Measured runs");
-    app.add_option("--warmup", bench.warmup, "Runs before those")->check(CLI::Range(0u, 1000u))
+    app.add_option("--warmup", bench.warmup, "Runs before those")
+        ->check(CLI::Range(0u, 1000u))
         ->capture_default_str();
     app.add_flag("--json", json, "One JSON object");
     app.add_flag("--explain", explain, "Also the time of each op");
@@ -116,7 +121,8 @@ struct Bench {
                         {"roof_read_gb_s", a.roofs.read_gb_s},
                         {"roof_int8_gops", a.roofs.int8_gops},
                         {"roof_f32_gflops", a.roofs.f32_gflops}};
-    if (profile) out["ops"] = {{"prefill", to_json(profile->prefill)}, {"decode", to_json(profile->decode)}};
+    if (profile)
+      out["ops"] = {{"prefill", to_json(profile->prefill)}, {"decode", to_json(profile->decode)}};
     return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   }
 
@@ -125,20 +131,21 @@ struct Bench {
     const auto line = [](const char* name, const Percentiles& p, const char* unit) {
       return fmt::format("{:<12} {:9.1f} {:9.1f} {:9.1f}  {}\n", name, p.p10, p.p50, p.p90, unit);
     };
-    std::string out = fmt::format("{}: cpu ({}, {} threads), {} prompt tokens, {} decoded, depth {}, {} runs\n",
-                                  one_line(model.path()), tier_name(engine.cpu().tier),
-                                  engine.cpu().threads.threads, bench.prompt_tokens, bench.max_tokens,
-                                  bench.depth, bench.runs);
+    std::string out = fmt::format(
+        "{}: cpu ({}, {} threads), {} prompt tokens, {} decoded, depth {}, {} runs\n",
+        one_line(model.path()), tier_name(engine.cpu().tier), engine.cpu().threads.threads,
+        bench.prompt_tokens, bench.max_tokens, bench.depth, bench.runs);
     out += fmt::format("{:<12} {:>9} {:>9} {:>9}\n", "", "p10", "p50", "p90");
     out += line("prefill", r.prefill_tok_s, "tok/s");
     out += line("decode", r.decode_tok_s, "tok/s");
     out += line("first token", r.ttft_ms, "ms");
     out += fmt::format("peak memory  {:.1f} MiB\n", double(peak) / (1 << 20));
-    out += fmt::format("decode       {:.1f} GB/s, {:.0f} % of the {:.1f} measured now\n", a.decode_gb_s,
-                       a.decode_gb_s / a.roofs.read_gb_s * 100, a.roofs.read_gb_s);
-    out += fmt::format("prefill      {:.0f} GOPS, {:.0f} % of {:.0f} in int8, {:.0f} % of {:.0f} in f32\n",
-                       a.prefill_gops, a.prefill_gops / a.roofs.int8_gops * 100, a.roofs.int8_gops,
-                       a.prefill_gops / a.roofs.f32_gflops * 100, a.roofs.f32_gflops);
+    out += fmt::format("decode       {:.1f} GB/s, {:.0f} % of the {:.1f} measured now\n",
+                       a.decode_gb_s, a.decode_gb_s / a.roofs.read_gb_s * 100, a.roofs.read_gb_s);
+    out += fmt::format(
+        "prefill      {:.0f} GOPS, {:.0f} % of {:.0f} in int8, {:.0f} % of {:.0f} in f32\n",
+        a.prefill_gops, a.prefill_gops / a.roofs.int8_gops * 100, a.roofs.int8_gops,
+        a.prefill_gops / a.roofs.f32_gflops * 100, a.roofs.f32_gflops);
     if (profile) out += to_text("prefill", profile->prefill) + to_text("decode", profile->decode);
     return out;
   }

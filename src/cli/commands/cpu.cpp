@@ -23,28 +23,29 @@ struct Cpu {
                                   ? fmt::format("{:.2f} cores", cpu.info.cgroup_quota_cores)
                                   : std::string("none");
     if (json)
-      return write_stdout(nlohmann::ordered_json{{"tier", tier_name(cpu.tier)},
-                                                 {"best_tier", tier_name(cpu.info.best_tier)},
-                                                 {"features", cpu.info.features},
-                                                 {"model", cpu.info.model_name},
-                                                 {"logical_cores", cpu.info.logical_cores},
-                                                 {"physical_cores", cpu.info.physical_cores},
-                                                 {"affinity_cores", cpu.info.affinity_cores},
-                                                 {"cgroup_quota_cores", cpu.info.cgroup_quota_cores},
-                                                 {"threads", cpu.threads.threads},
-                                                 {"why", cpu.threads.why}}
-                              .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-                          "\n");
-    return write_stdout(fmt::format("model:    {}\n"
-                                    "tier:     {} (best here: {})\n"
-                                    "features: {}\n"
-                                    "cores:    {} logical, {} physical, {} in the affinity mask\n"
-                                    "cgroup:   quota {}\n"
-                                    "threads:  {}\n",
-                                    one_line(cpu.info.model_name), tier_name(cpu.tier),
-                                    tier_name(cpu.info.best_tier), cpu.info.features,
-                                    cpu.info.logical_cores, cpu.info.physical_cores,
-                                    cpu.info.affinity_cores, quota, cpu.threads.why));
+      return write_stdout(
+          nlohmann::ordered_json{{"tier", tier_name(cpu.tier)},
+                                 {"best_tier", tier_name(cpu.info.best_tier)},
+                                 {"features", cpu.info.features},
+                                 {"model", cpu.info.model_name},
+                                 {"logical_cores", cpu.info.logical_cores},
+                                 {"physical_cores", cpu.info.physical_cores},
+                                 {"affinity_cores", cpu.info.affinity_cores},
+                                 {"cgroup_quota_cores", cpu.info.cgroup_quota_cores},
+                                 {"threads", cpu.threads.threads},
+                                 {"why", cpu.threads.why}}
+              .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n");
+    return write_stdout(
+        fmt::format("model:    {}\n"
+                    "tier:     {} (best here: {})\n"
+                    "features: {}\n"
+                    "cores:    {} logical, {} physical, {} in the affinity mask\n"
+                    "cgroup:   quota {}\n"
+                    "threads:  {}\n",
+                    one_line(cpu.info.model_name), tier_name(cpu.tier),
+                    tier_name(cpu.info.best_tier), cpu.info.features, cpu.info.logical_cores,
+                    cpu.info.physical_cores, cpu.info.affinity_cores, quota, cpu.threads.why));
   }
 
   uint32_t threads = 0;
@@ -54,7 +55,8 @@ struct Cpu {
 }  // namespace
 
 Command make_cpu(CLI::App& parent) {
-  CLI::App* app = parent.add_subcommand("cpu", "Show what the processor offers and what would be used");
+  CLI::App* app =
+      parent.add_subcommand("cpu", "Show what the processor offers and what would be used");
   auto command = std::make_shared<Cpu>(*app);
   return {app, [command] { return command->run(); }};
 }

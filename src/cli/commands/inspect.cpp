@@ -14,9 +14,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kShownElements = 8;    // of an array
-constexpr size_t kShownBytes = 200;     // of a string in the text form
-constexpr int kMaxShownDepth = 2;       // of arrays of arrays
+constexpr size_t kShownElements = 8;  // of an array
+constexpr size_t kShownBytes = 200;   // of a string in the text form
+constexpr int kMaxShownDepth = 2;     // of arrays of arrays
 
 ordered_json to_json(const gguf::Array& array, int depth);
 
@@ -33,11 +33,15 @@ ordered_json to_json(const gguf::Array& array, int depth) {
   ordered_json first = ordered_json::array();
   std::visit(
       [&](const auto& values) {
-        for (size_t i = 0; i < std::min(values.size(), kShownElements) && depth < kMaxShownDepth; ++i)
-          first.push_back(to_json(typename std::decay_t<decltype(values)>::value_type(values[i]), depth));
+        for (size_t i = 0; i < std::min(values.size(), kShownElements) && depth < kMaxShownDepth;
+             ++i)
+          first.push_back(
+              to_json(typename std::decay_t<decltype(values)>::value_type(values[i]), depth));
       },
       array.values);
-  return {{"array_of", gguf::value_type_name(array.element_type)}, {"size", array.size()}, {"first", first}};
+  return {{"array_of", gguf::value_type_name(array.element_type)},
+          {"size", array.size()},
+          {"first", first}};
 }
 
 ordered_json to_json(const gguf::Entry& entry) {
@@ -55,7 +59,9 @@ std::string beginning(const std::string& text) {
   return text.substr(0, n);
 }
 
-double mib(uint64_t bytes) { return double(bytes) / (1 << 20); }
+double mib(uint64_t bytes) {
+  return double(bytes) / (1 << 20);
+}
 
 /// What running the file takes: where each op goes, and memory.
 ordered_json describe_engine(Engine& engine) {
@@ -87,11 +93,12 @@ std::string engine_text(const ordered_json& e) {
       "  activations {:10.1f} MiB\n"
       "  total       {:10.1f} MiB\n"
       "\nops:\n",
-      e["backend"].get<std::string>(), e["context_size"].get<uint64_t>(), e["trained_context"].get<uint64_t>(),
-      mib(m["weights"]), mib(m["state"]), double(m["kv_per_token"].get<uint64_t>()) / 1024,
-      mib(m["activations"]), mib(m["total"]));
+      e["backend"].get<std::string>(), e["context_size"].get<uint64_t>(),
+      e["trained_context"].get<uint64_t>(), mib(m["weights"]), mib(m["state"]),
+      double(m["kv_per_token"].get<uint64_t>()) / 1024, mib(m["activations"]), mib(m["total"]));
   for (const ordered_json& op : e["ops"])
-    out += fmt::format("  {:<50} {}\n", one_line(op["op"].get<std::string>()), op["kernel"].get<std::string>());
+    out += fmt::format("  {:<50} {}\n", one_line(op["op"].get<std::string>()),
+                       op["kernel"].get<std::string>());
   return out;
 }
 
@@ -118,14 +125,16 @@ struct Inspect {
     std::map<std::string, std::pair<uint64_t, uint64_t>> by_type;  // count, bytes
     for (const gguf::TensorInfo& t : file.tensors()) {
       const std::string type(gguf_type_name(t.type_id));
-      tensors.push_back({{"name", t.name}, {"type", type}, {"shape", t.dimensions}, {"bytes", t.size_bytes}});
+      tensors.push_back(
+          {{"name", t.name}, {"type", type}, {"shape", t.dimensions}, {"bytes", t.size_bytes}});
       ++by_type[type].first;
       by_type[type].second += t.size_bytes;
     }
     ordered_json types = ordered_json::object();
-    for (const auto& [type, sum] : by_type) types[type] = {{"tensors", sum.first}, {"bytes", sum.second}};
-    return {{"path", file.path()},          {"gguf_version", file.version()},
-            {"bytes", file.size_bytes()},   {"metadata", std::move(metadata)},
+    for (const auto& [type, sum] : by_type)
+      types[type] = {{"tensors", sum.first}, {"bytes", sum.second}};
+    return {{"path", file.path()},           {"gguf_version", file.version()},
+            {"bytes", file.size_bytes()},    {"metadata", std::move(metadata)},
             {"tensors", std::move(tensors)}, {"types", std::move(types)}};
   }
 
@@ -141,11 +150,12 @@ struct Inspect {
     text += "\ntensors:\n";
     for (const ordered_json& t : out["tensors"])
       text += fmt::format("  {:<40} {:<6} {}\n", one_line(t["name"].get<std::string>()),
-                          t["type"].get<std::string>(), fmt::join(t["shape"].get<std::vector<uint64_t>>(), " x "));
+                          t["type"].get<std::string>(),
+                          fmt::join(t["shape"].get<std::vector<uint64_t>>(), " x "));
     text += "\ntypes:\n";
     for (const auto& [type, sum] : out["types"].items())
-      text += fmt::format("  {:<6} {:5} tensors {:10.1f} MiB\n", type, sum["tensors"].get<uint64_t>(),
-                          mib(sum["bytes"]));
+      text += fmt::format("  {:<6} {:5} tensors {:10.1f} MiB\n", type,
+                          sum["tensors"].get<uint64_t>(), mib(sum["bytes"]));
     if (out.contains("run")) return text + engine_text(out["run"]);
     return text + fmt::format("\ncannot run: {}\n", one_line(out["cannot_run"].get<std::string>()));
   }
@@ -157,7 +167,8 @@ struct Inspect {
 }  // namespace
 
 Command make_inspect(CLI::App& parent) {
-  CLI::App* app = parent.add_subcommand("inspect", "Show metadata, tensors, placement and memory of a model");
+  CLI::App* app =
+      parent.add_subcommand("inspect", "Show metadata, tensors, placement and memory of a model");
   auto command = std::make_shared<Inspect>(*app);
   return {app, [command] { return command->run(); }};
 }

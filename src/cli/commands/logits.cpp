@@ -30,8 +30,8 @@ struct Logits {
     CERA_TRY(const auto logits, session.logits());
     const auto bad = std::ranges::count_if(logits, [](float x) { return !std::isfinite(x); });
     if (bad != 0)
-      return fail(ErrorCode::numeric, "logits", "{} of {} are not finite; the file may be damaged", bad,
-                  logits.size());
+      return fail(ErrorCode::numeric, "logits", "{} of {} are not finite; the file may be damaged",
+                  bad, logits.size());
     return write_stdout(top_k == 0 ? all_of(logits) : top_of(logits));
   }
 
@@ -46,12 +46,14 @@ struct Logits {
     std::vector<uint32_t> ids(logits.size());
     std::iota(ids.begin(), ids.end(), 0u);
     const size_t n = std::min<size_t>(top_k, ids.size());
-    std::partial_sort(ids.begin(), ids.begin() + ptrdiff_t(n), ids.end(), [&](uint32_t a, uint32_t b) {
-      return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
-    });
+    std::partial_sort(ids.begin(), ids.begin() + ptrdiff_t(n), ids.end(),
+                      [&](uint32_t a, uint32_t b) {
+                        return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+                      });
     std::string out = "[";
     for (size_t i = 0; i < n; ++i)
-      fmt::format_to(std::back_inserter(out), "{}[{}, {}]", i == 0 ? "" : ", ", ids[i], logits[ids[i]]);
+      fmt::format_to(std::back_inserter(out), "{}[{}, {}]", i == 0 ? "" : ", ", ids[i],
+                     logits[ids[i]]);
     return out + "]\n";
   }
 
@@ -64,7 +66,8 @@ struct Logits {
 }  // namespace
 
 Command make_logits(CLI::App& parent) {
-  CLI::App* app = parent.add_subcommand("logits", "Print the next-token logits of a raw prompt as JSON");
+  CLI::App* app =
+      parent.add_subcommand("logits", "Print the next-token logits of a raw prompt as JSON");
   auto command = std::make_shared<Logits>(*app);
   return {app, [command] { return command->run(); }};
 }

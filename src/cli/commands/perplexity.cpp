@@ -18,8 +18,10 @@ using nlohmann::ordered_json;
 constexpr uint32_t kDefaultChunk = 512;
 
 ordered_json to_json(const PerplexityResult& r) {
-  ordered_json out = {{"perplexity", r.perplexity}, {"perplexity_error", r.perplexity_error},
-                      {"positions", r.positions},   {"chunks", r.n_chunks},
+  ordered_json out = {{"perplexity", r.perplexity},
+                      {"perplexity_error", r.perplexity_error},
+                      {"positions", r.positions},
+                      {"chunks", r.n_chunks},
                       {"context_size", r.n_ctx}};
   if (r.reference)
     out["reference"] = {{"perplexity", r.reference->perplexity},
@@ -34,21 +36,25 @@ ordered_json to_json(const PerplexityResult& r) {
 }
 
 std::string to_text(const PerplexityResult& r) {
-  std::string out = fmt::format("perplexity: {:.4f} +/- {:.4f} ({} positions, {} chunks of {} tokens)\n",
-                                r.perplexity, r.perplexity_error, r.positions, r.n_chunks, r.n_ctx);
+  std::string out =
+      fmt::format("perplexity: {:.4f} +/- {:.4f} ({} positions, {} chunks of {} tokens)\n",
+                  r.perplexity, r.perplexity_error, r.positions, r.n_chunks, r.n_ctx);
   if (!r.reference) return out;
   const ReferenceComparison& c = *r.reference;
   out += fmt::format("reference:  {:.4f}\n", c.perplexity);
-  out += fmt::format("KL:         mean {:.6f} +/- {:.6f}, max {:.4f} nats ({} clipped entries left out)\n",
-                     c.mean_kl, c.kl_error, c.max_kl, c.clipped_entries);
-  out += fmt::format("same top-1: {:.2f} % of all, {:.2f} % of the {} positions with a gap above {} nat\n",
-                     c.same_top1 * 100, c.same_top1_clear * 100, c.clear_positions, kClearGap);
+  out += fmt::format(
+      "KL:         mean {:.6f} +/- {:.6f}, max {:.4f} nats ({} clipped entries left out)\n",
+      c.mean_kl, c.kl_error, c.max_kl, c.clipped_entries);
+  out += fmt::format(
+      "same top-1: {:.2f} % of all, {:.2f} % of the {} positions with a gap above {} nat\n",
+      c.same_top1 * 100, c.same_top1_clear * 100, c.clear_positions, kClearGap);
   return out;
 }
 
 struct Perplexity {
   explicit Perplexity(CLI::App& app) : model(app) {
-    CLI::Option* file = app.add_option("--file", text_path, "Text to predict (one final newline is ignored)");
+    CLI::Option* file =
+        app.add_option("--file", text_path, "Text to predict (one final newline is ignored)");
     app.add_option("--reference", reference_path,
                    "Compare with a file made by llama-perplexity --kl-divergence-base, on its text")
         ->excludes(file);
@@ -65,10 +71,12 @@ struct Perplexity {
       CERA_TRY(reference, LogitsFile::open(reference_path));
       if (options.context_size != 0 && options.context_size != reference->n_ctx())
         return fail(ErrorCode::invalid_argument, "--context-size",
-                    "the reference has chunks of {} tokens; leave the option out", reference->n_ctx());
+                    "the reference has chunks of {} tokens; leave the option out",
+                    reference->n_ctx());
       options.context_size = reference->n_ctx();
     } else if (text_path.empty()) {
-      return fail(ErrorCode::invalid_argument, "", "no text given; use --file PATH or --reference PATH");
+      return fail(ErrorCode::invalid_argument, "",
+                  "no text given; use --file PATH or --reference PATH");
     }
     if (options.context_size == 0) options.context_size = kDefaultChunk;
     options.max_outputs = kPerplexityOutputs;

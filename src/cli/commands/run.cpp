@@ -39,14 +39,17 @@ struct Run {
       : model(app), source(app, "-p,--prompt", "What to say to the model"), sampling(app) {
     CLI::Option* s = app.add_option("--system", system, "System message");
     CLI::Option* r = app.add_flag("--raw", raw, "Complete the prompt as it is: no chat template");
-    CLI::Option* t = app.add_option("--chat-template", template_path, "Jinja file to use instead of the model's");
-    CLI::Option* a = app.add_option("--template-arg", template_args,
-                                    "NAME=VALUE for the chat template, repeatable; the value may be JSON");
+    CLI::Option* t = app.add_option("--chat-template", template_path,
+                                    "Jinja file to use instead of the model's");
+    CLI::Option* a =
+        app.add_option("--template-arg", template_args,
+                       "NAME=VALUE for the chat template, repeatable; the value may be JSON");
     a->allow_extra_args(false);
     r->excludes(s)->excludes(t)->excludes(a);
     app.add_option("--max-tokens", generate.max_tokens, "At most this many tokens of output")
         ->capture_default_str();
-    app.add_option("--stop", generate.stop, "Text that ends the output, repeatable")->allow_extra_args(false);
+    app.add_option("--stop", generate.stop, "Text that ends the output, repeatable")
+        ->allow_extra_args(false);
     app.add_flag("--ignore-end", generate.ignore_end, "Go on after the model's end tokens");
   }
 
@@ -73,7 +76,8 @@ struct Run {
         return fail(ErrorCode::unsupported, model.path(),
                     "the model has no chat template for --system and --template-arg; give one with "
                     "--chat-template");
-      fmt::print(stderr, "note: the model has no chat template, so the prompt is completed as it is\n");
+      fmt::print(stderr,
+                 "note: the model has no chat template, so the prompt is completed as it is\n");
       return engine.encode_raw(text);
     }
     ordered_json messages = ordered_json::array();
@@ -87,7 +91,8 @@ struct Run {
     CERA_TRY(Session session, engine.new_session(&interrupted()));
     {
       Progress progress("prompt");
-      CERA_CHECK(session.append(prompt.ids, [&](size_t done, size_t all) { progress.update(done, all); }));
+      CERA_CHECK(
+          session.append(prompt.ids, [&](size_t done, size_t all) { progress.update(done, all); }));
     }
     double first_token_s = 0;
     bool at_line_start = true;
@@ -104,7 +109,8 @@ struct Run {
     CERA_CHECK(written);
     if (!at_line_start && isatty(STDOUT_FILENO) == 1) CERA_CHECK(write_stdout("\n"));
     report(engine, session.stats(), result, sampler.seed(), first_token_s);
-    if (result.reason == FinishReason::cancelled) return fail(ErrorCode::cancelled, "", "interrupted");
+    if (result.reason == FinishReason::cancelled)
+      return fail(ErrorCode::cancelled, "", "interrupted");
     return {};
   }
 
@@ -113,14 +119,17 @@ struct Run {
     const auto rate = [](uint64_t n, double s) { return s > 0 ? double(n) / s : 0.0; };
     fmt::print(stderr,
                "---\n"
-               "prompt: {} tokens, {:.1f} tok/s; output: {} tokens, {:.1f} tok/s; first token after {:.0f} ms\n"
+               "prompt: {} tokens, {:.1f} tok/s; output: {} tokens, {:.1f} tok/s; first token "
+               "after {:.0f} ms\n"
                "seed: {}; finished: {}\n",
                stats.prompt_tokens, rate(stats.prompt_tokens, stats.prompt_s), result.tokens.size(),
                rate(stats.decode_tokens, stats.decode_s), first_token_s * 1e3, seed,
                finish_reason_name(result.reason));
     if (result.reason == FinishReason::context_full)
-      fmt::print(stderr, "note: the context of {} tokens is full, the output is cut; raise --context-size\n",
-                 engine.context_size());
+      fmt::print(
+          stderr,
+          "note: the context of {} tokens is full, the output is cut; raise --context-size\n",
+          engine.context_size());
   }
 
   ModelOptions model;

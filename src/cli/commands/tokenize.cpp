@@ -14,7 +14,8 @@ namespace {
 struct Tokenize {
   explicit Tokenize(CLI::App& app) : source(app, "-t,--text", "The text") {
     app.add_option("-m,--model", path, "GGUF file")->required();
-    app.add_option("--pre-tokenizer", pre_tokenizer, "Use this pre-tokenizer, whatever the file says");
+    app.add_option("--pre-tokenizer", pre_tokenizer,
+                   "Use this pre-tokenizer, whatever the file says");
     app.add_flag("--special", special, "Parse special tokens and add BOS and EOS as the file says");
   }
 
@@ -24,8 +25,8 @@ struct Tokenize {
     CERA_TRY(const auto tokenizer, text::Tokenizer::from_gguf(*file, {.pre = pre_tokenizer}));
     for (const std::string& note : tokenizer->notes()) log(LogLevel::warning, note);
     const auto origin = special ? text::Origin::template_text : text::Origin::content;
-    CERA_TRY(const text::Encoding encoding, tokenizer->encode(text::SpanText(std::move(text), origin),
-                                                              {.add_special = special}));
+    CERA_TRY(const text::Encoding encoding,
+             tokenizer->encode(text::SpanText(std::move(text), origin), {.add_special = special}));
     report_invalid_bytes(encoding.invalid_bytes);
     return write_stdout(fmt::format("[{}]\n", fmt::join(encoding.ids, ", ")));
   }

@@ -1,5 +1,6 @@
 #pragma once
-// <immintrin.h> without GCC's warning about values that its own AVX-512 intrinsics leave undefined on purpose.
+// <immintrin.h> without GCC's warning about values that its own AVX-512 intrinsics leave undefined
+// on purpose.
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

@@ -24,7 +24,9 @@ struct Floats8 {
   static Type load_part(const float* from, uint32_t n) {
     return _mm256_maskload_ps(from, first_lanes(n));
   }
-  static void store_part(float* to, uint32_t n, Type y) { _mm256_maskstore_ps(to, first_lanes(n), y); }
+  static void store_part(float* to, uint32_t n, Type y) {
+    _mm256_maskstore_ps(to, first_lanes(n), y);
+  }
   static Type set1(float x) { return _mm256_set1_ps(x); }
   static Type add(Type a, Type b) { return _mm256_add_ps(a, b); }
   static Type mul(Type a, Type b) { return _mm256_mul_ps(a, b); }
@@ -41,7 +43,8 @@ struct Entry {
 };
 
 Entry entry(TensorType type) {
-  if (ops::activation_format(type) == ops::ActivationFormat::f32) return {type, float_kernels(type, group_rows)};
+  if (ops::activation_format(type) == ops::ActivationFormat::f32)
+    return {type, float_kernels(type, group_rows)};
   WeightKernels kernels = quantised_panels(type);
   kernels.dot_rows = quantised_dot_rows(type);
   return {type, kernels};
@@ -70,13 +73,17 @@ constexpr LinearKernels kernels = {"avx2",
 
 }  // namespace
 
-const LinearKernels* linear_kernels() { return &kernels; }
+const LinearKernels* linear_kernels() {
+  return &kernels;
+}
 
 }  // namespace cera::cpu::avx2
 
 #include "backends/cpu/x86/avx2_end.h"
 #else
 namespace cera::cpu::avx2 {
-const LinearKernels* linear_kernels() { return nullptr; }
+const LinearKernels* linear_kernels() {
+  return nullptr;
+}
 }  // namespace cera::cpu::avx2
 #endif

@@ -10,13 +10,13 @@ namespace cera::cpu::avx2 {
 
 // ---- activations, one row ----
 
-/// Four blocks of 32. Codes lie as dot_rows wants them: the first 16 codes of blocks 0 2 1 3, so that a vector
-/// holds the same half of two blocks (or of four), then the other halves.
+/// Four blocks of 32. Codes lie as dot_rows wants them: the first 16 codes of blocks 0 2 1 3, so
+/// that a vector holds the same half of two blocks (or of four), then the other halves.
 struct RowQuad {
   int8_t q[2][2][2][16];  // [half][block & 1][block >> 1]
   float d[4];
-  int32_t sums[4];    // of q
-  float d_sums[4];    // d * float(sum)
+  int32_t sums[4];  // of q
+  float d_sums[4];  // d * float(sum)
   float unused[4];
 };
 static_assert(sizeof(RowQuad) == 192);
@@ -50,9 +50,13 @@ struct GroupSuper {
 };
 static_assert(sizeof(GroupSuper<4>) == 1360);
 
-inline constexpr uint32_t quads_of(uint32_t n_cols) { return (n_cols + 127) / 128; }
+inline constexpr uint32_t quads_of(uint32_t n_cols) {
+  return (n_cols + 127) / 128;
+}
 /// Columns of float rows and panels are padded to whole vectors.
-inline constexpr uint32_t padded(uint32_t n_cols) { return (n_cols + 7) / 8 * 8; }
+inline constexpr uint32_t padded(uint32_t n_cols) {
+  return (n_cols + 7) / 8 * 8;
+}
 
 /// group_rows is 4 or 8.
 const ActivationKernels& activation_kernels(ops::ActivationFormat format, uint32_t group_rows);

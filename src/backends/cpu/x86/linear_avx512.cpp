@@ -19,7 +19,9 @@ struct Floats16 {
   static __mmask16 first(uint32_t n) { return __mmask16((1u << n) - 1); }
   static Type load(const float* from) { return _mm512_loadu_ps(from); }
   static void store(float* to, Type y) { _mm512_storeu_ps(to, y); }
-  static Type load_part(const float* from, uint32_t n) { return _mm512_maskz_loadu_ps(first(n), from); }
+  static Type load_part(const float* from, uint32_t n) {
+    return _mm512_maskz_loadu_ps(first(n), from);
+  }
   static void store_part(float* to, uint32_t n, Type y) { _mm512_mask_storeu_ps(to, first(n), y); }
   static Type set1(float x) { return _mm512_set1_ps(x); }
   static Type add(Type a, Type b) { return _mm512_add_ps(a, b); }
@@ -67,7 +69,9 @@ constexpr LinearKernels kernels = {"avx512",
 
 }  // namespace
 
-const LinearKernels* linear_kernels() { return &kernels; }
+const LinearKernels* linear_kernels() {
+  return &kernels;
+}
 
 }  // namespace cera::cpu::avx512
 
@@ -76,6 +80,8 @@ const LinearKernels* linear_kernels() { return &kernels; }
 #include "backends/cpu/linear_kernels.h"
 
 namespace cera::cpu::avx512 {
-const LinearKernels* linear_kernels() { return nullptr; }
+const LinearKernels* linear_kernels() {
+  return nullptr;
+}
 }  // namespace cera::cpu::avx512
 #endif

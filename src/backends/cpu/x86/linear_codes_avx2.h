@@ -1,6 +1,7 @@
 #pragma once
-// How the codes and scales of each quantised type are read. One policy per type, used both where rows are read
-// once (dot_rows) and where they are unpacked to panels. Included inside an AVX2 region.
+// How the codes and scales of each quantised type are read. One policy per type, used both where
+// rows are read once (dot_rows) and where they are unpacked to panels. Included inside an AVX2
+// region.
 //
 // 32-wide types: two blocks at a time, x and y, whose like halves share a vector:
 //   halves(x, y, h): h[0] = codes 0..15 of x | 0..15 of y, h[1] = codes 16..31 of x | of y
@@ -29,7 +30,9 @@ CERA_INLINE __m128i load16(const void* from) {
 CERA_INLINE __m256i load_two16(const std::byte* x, const std::byte* y) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(load16(x)), load16(y), 1);
 }
-CERA_INLINE __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
+CERA_INLINE __m256i low_nibbles(__m256i v) {
+  return _mm256_and_si256(v, _mm256_set1_epi8(15));
+}
 CERA_INLINE __m256i high_nibbles(__m256i v) {
   return _mm256_and_si256(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(15));
 }
@@ -39,7 +42,9 @@ CERA_INLINE int bits2(const std::byte* from) {
   return bits;
 }
 /// The first 2 or 4 bytes of a vector.
-CERA_INLINE __m128i load2(const std::byte* from) { return _mm_cvtsi32_si128(bits2(from)); }
+CERA_INLINE __m128i load2(const std::byte* from) {
+  return _mm_cvtsi32_si128(bits2(from));
+}
 CERA_INLINE __m128i load4(const std::byte* from) {
   int32_t bits;
   __builtin_memcpy(&bits, from, sizeof bits);
@@ -58,14 +63,16 @@ struct Nibbles {
   static constexpr uint32_t block_bytes = codes_at + 16;
   static constexpr bool has_min = with_min, is_signed = false;
   static constexpr uint32_t code_bits = bits;
-  static constexpr int offset_shift = with_min ? 0 : int(bits) - 1;  // offset = 1 << shift, 0 for none
+  static constexpr int offset_shift =
+      with_min ? 0 : int(bits) - 1;  // offset = 1 << shift, 0 for none
 
   static CERA_INLINE void halves(const std::byte* x, const std::byte* y, __m256i h[2]) {
     const __m256i v = load_two16(x + codes_at, y + codes_at);
     h[0] = low_nibbles(v);
     h[1] = high_nibbles(v);
     if constexpr (bits == 5) {
-      // The 16 bytes from the start of a block hold its fifth bits: bits 0..15 belong to the first half.
+      // The 16 bytes from the start of a block hold its fifth bits: bits 0..15 belong to the first
+      // half.
       const __m256i start = load_two16(x, y);
       h[0] = _mm256_or_si256(h[0], fifth_bits(start, high_at));
       h[1] = _mm256_or_si256(h[1], fifth_bits(start, high_at + 2));
@@ -123,17 +130,18 @@ struct Q8_0 {
   }
 };
 
-/// Sub-block scales and minima of Q4_K and Q5_K as bytes: scales 0..7, minima 0..7. `start` is the first 16
-/// bytes of the block: d, dmin, then three words of 6-bit fields (quant/k_quants.cpp).
+/// Sub-block scales and minima of Q4_K and Q5_K as bytes: scales 0..7, minima 0..7. `start` is the
+/// first 16 bytes of the block: d, dmin, then three words of 6-bit fields (quant/k_quants.cpp).
 CERA_INLINE __m128i scale_min_bytes(__m128i start) {
   constexpr char none = -128;
   const __m128i low = _mm_srlv_epi32(
-      _mm_shuffle_epi8(start, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)),
+      _mm_shuffle_epi8(start,
+                       _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)),
       _mm_setr_epi32(0, 0, 0, 4));
-  const __m128i high = _mm_srli_epi32(
-      _mm_shuffle_epi8(start, _mm_setr_epi8(none, none, none, none, 4, 5, 6, 7, none, none, none, none,
-                                            8, 9, 10, 11)),
-      2);
+  const __m128i high =
+      _mm_srli_epi32(_mm_shuffle_epi8(start, _mm_setr_epi8(none, none, none, none, 4, 5, 6, 7, none,
+                                                           none, none, none, 8, 9, 10, 11)),
+                     2);
   const __m128i low_mask = _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f);
   return _mm_or_si128(_mm_and_si128(low, low_mask), _mm_and_si128(high, _mm_set1_epi8(0x30)));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Step 4 of ops/linear.h for any vector width. Included inside a region. V describes the vectors: width,
-// load and store of whole ones and of the first n lanes, set1, add, mul, silu.
+// Step 4 of ops/linear.h for any vector width. Included inside a region. V describes the vectors:
+// width, load and store of whole ones and of the first n lanes, set1, add, mul, silu.
 
 namespace cera::cpu::avx2 {
 namespace {
@@ -8,8 +8,12 @@ namespace {
 // Whole vectors are not stored through a mask: on some processors that takes ten times as long.
 template <class V>
 struct Whole {
-  inline __attribute__((always_inline)) typename V::Type load(const float* from) const { return V::load(from); }
-  inline __attribute__((always_inline)) void store(float* to, typename V::Type y) const { V::store(to, y); }
+  inline __attribute__((always_inline)) typename V::Type load(const float* from) const {
+    return V::load(from);
+  }
+  inline __attribute__((always_inline)) void store(float* to, typename V::Type y) const {
+    V::store(to, y);
+  }
 };
 template <class V>
 struct Part {
@@ -23,8 +27,9 @@ struct Part {
 };
 
 template <class V, class Access>
-inline __attribute__((always_inline)) void finish_vector(Access at, const Epilogue& epilogue, const float* dots,
-                                                         const float* bias, float* out) {
+inline __attribute__((always_inline)) void finish_vector(Access at, const Epilogue& epilogue,
+                                                         const float* dots, const float* bias,
+                                                         float* out) {
   auto y = at.load(dots);
   if (bias != nullptr) y = V::add(y, at.load(bias));
   if (epilogue.activation == Activation::silu) y = V::silu(y);
@@ -34,7 +39,8 @@ inline __attribute__((always_inline)) void finish_vector(Access at, const Epilog
 }
 
 template <class V>
-void finish_vectors(const Epilogue& epilogue, const float* dots, const float* bias, float* out, uint32_t n) {
+void finish_vectors(const Epilogue& epilogue, const float* dots, const float* bias, float* out,
+                    uint32_t n) {
   uint32_t i = 0;
   const auto bias_at = [&] { return bias != nullptr ? bias + i : nullptr; };
   for (; i + V::width <= n; i += V::width)
@@ -43,15 +49,17 @@ void finish_vectors(const Epilogue& epilogue, const float* dots, const float* bi
 }
 
 template <class V, class Access>
-inline __attribute__((always_inline)) void finish_glu_vector(Access at, Activation activation, const float* gate,
-                                                             const float* up, float* out) {
+inline __attribute__((always_inline)) void finish_glu_vector(Access at, Activation activation,
+                                                             const float* gate, const float* up,
+                                                             float* out) {
   auto g = at.load(gate);
   if (activation == Activation::silu) g = V::silu(g);
   at.store(out, V::mul(g, at.load(up)));
 }
 
 template <class V>
-void finish_glu_vectors(Activation activation, const float* gate, const float* up, float* out, uint32_t n) {
+void finish_glu_vectors(Activation activation, const float* gate, const float* up, float* out,
+                        uint32_t n) {
   uint32_t i = 0;
   for (; i + V::width <= n; i += V::width)
     finish_glu_vector<V>(Whole<V>{}, activation, gate + i, up + i, out + i);

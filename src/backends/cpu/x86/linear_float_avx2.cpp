@@ -42,21 +42,21 @@ CERA_INLINE __m256 load_tail(const std::byte* from, uint32_t n) {
   return F::load8(copy);
 }
 
-/// Dot products of n_rows weight rows with n_x activation rows (padded with zeros to whole vectors).
+/// Dot products of n_rows weight rows with n_x activation rows (padded with zeros to whole
+/// vectors).
 template <class F, uint32_t n_rows, uint32_t n_x>
 CERA_INLINE void multiply_tile(const std::byte* w, size_t w_stride, const float* x, size_t x_stride,
                                uint32_t n_cols, float* out, size_t out_stride) {
   __m256 acc[n_rows][n_x];
   CERA_UNROLL
-  for (uint32_t r = 0; r < n_rows; ++r)
-  CERA_UNROLL
-    for (uint32_t i = 0; i < n_x; ++i) acc[r][i] = _mm256_setzero_ps();
+  for (uint32_t r = 0; r < n_rows; ++r) CERA_UNROLL
+  for (uint32_t i = 0; i < n_x; ++i) acc[r][i] = _mm256_setzero_ps();
   uint32_t k = 0;
   for (; k + 8 <= n_cols; k += 8) {
-  CERA_UNROLL
+    CERA_UNROLL
     for (uint32_t r = 0; r < n_rows; ++r) {
       const __m256 v = F::load8(w + r * w_stride + k * F::bytes);
-  CERA_UNROLL
+      CERA_UNROLL
       for (uint32_t i = 0; i < n_x; ++i)
         acc[r][i] = _mm256_fmadd_ps(v, _mm256_loadu_ps(x + i * x_stride + k), acc[r][i]);
     }
@@ -140,9 +140,12 @@ WeightKernels kernels_of(uint32_t group_rows) {
 
 WeightKernels float_kernels(TensorType type, uint32_t group_rows) {
   switch (type) {
-    case TensorType::f16: return kernels_of<F16>(group_rows);
-    case TensorType::bf16: return kernels_of<BF16>(group_rows);
-    default: return kernels_of<F32>(group_rows);
+    case TensorType::f16:
+      return kernels_of<F16>(group_rows);
+    case TensorType::bf16:
+      return kernels_of<BF16>(group_rows);
+    default:
+      return kernels_of<F32>(group_rows);
   }
 }
 

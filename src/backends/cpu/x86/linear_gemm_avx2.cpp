@@ -1,11 +1,12 @@
 // Dot products of a panel of 16 weight rows with a group of 4 activation rows, any quantised type.
 //
-// A panel holds codes as [column / 4][16 rows][4], so a group's 4 columns of one row, spread over a vector, meet
-// those of 8 weight rows in one maddubs. Sums stay in 16 bits over a run of columns that cannot overflow, then
-// one madd widens them (and multiplies by a sub-block's scale). Per 32 columns and multiply step (4-bit codes,
-// unsigned): |sum| <= 8 * 2 * 15 * 127 = 30480. With an offset, the 16-bit lanes start at -offset * (sum of the
-// lane's activations) and may wrap on the way: the true sum fits (16 * 16 * 127 and 8 * 32 * 127 = 32512).
-// 8-bit codes are split: w = 16 * (high - 8) + low, two 4-bit sums.
+// A panel holds codes as [column / 4][16 rows][4], so a group's 4 columns of one row, spread over a
+// vector, meet those of 8 weight rows in one maddubs. Sums stay in 16 bits over a run of columns
+// that cannot overflow, then one madd widens them (and multiplies by a sub-block's scale). Per 32
+// columns and multiply step (4-bit codes, unsigned): |sum| <= 8 * 2 * 15 * 127 = 30480. With an
+// offset, the 16-bit lanes start at -offset * (sum of the lane's activations) and may wrap on the
+// way: the true sum fits (16 * 16 * 127 and 8 * 32 * 127 = 32512). 8-bit codes are split: w = 16 *
+// (high - 8) + low, two 4-bit sums.
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -46,11 +47,14 @@ constexpr uint32_t n_vectors = 2 * kGroupRows;  // accumulators: [group row][hal
 
 // ---- multiplying ----
 
-// The compiler may neither reorder the 16-bit additions of different steps nor keep many products alive: a
-// barrier on each accumulator keeps them in registers.
-CERA_INLINE void keep(__m256i& v) { asm("" : "+x"(v)); }
+// The compiler may neither reorder the 16-bit additions of different steps nor keep many products
+// alive: a barrier on each accumulator keeps them in registers.
+CERA_INLINE void keep(__m256i& v) {
+  asm("" : "+x"(v));
+}
 
-/// acc[2 i + half] += codes of the panel half * activations of group row i, over n_steps times 4 columns.
+/// acc[2 i + half] += codes of the panel half * activations of group row i, over n_steps times 4
+/// columns.
 template <uint32_t n_steps>
 CERA_INLINE void add_products(const uint8_t* codes, const int8_t* q, __m256i acc[n_vectors]) {
   CERA_UNROLL
@@ -70,8 +74,10 @@ CERA_INLINE void add_products(const uint8_t* codes, const int8_t* q, __m256i acc
   }
 }
 
-/// acc = -(sum of the lane's activations) << shift, so that an offset of 1 << shift is off all codes.
-CERA_INLINE void start_sums(const int16_t lane_sums[kGroupRows][2], int shift, __m256i acc[n_vectors]) {
+/// acc = -(sum of the lane's activations) << shift, so that an offset of 1 << shift is off all
+/// codes.
+CERA_INLINE void start_sums(const int16_t lane_sums[kGroupRows][2], int shift,
+                            __m256i acc[n_vectors]) {
   CERA_UNROLL
   for (uint32_t i = 0; i < kGroupRows; ++i) {
     int32_t pair;
@@ -221,15 +227,24 @@ constexpr WeightKernels supers = {nullptr, super_panel_bytes<F, Panel16>, unpack
 
 WeightKernels quantised_panels(TensorType type) {
   switch (type) {
-    case TensorType::q4_0: return blocks<Q4_0>;
-    case TensorType::q4_1: return blocks<Q4_1>;
-    case TensorType::q5_0: return blocks<Q5_0>;
-    case TensorType::q5_1: return blocks<Q5_1>;
-    case TensorType::q8_0: return blocks<Q8_0>;
-    case TensorType::q4_k: return supers<Q4_K>;
-    case TensorType::q5_k: return supers<Q5_K>;
-    case TensorType::q6_k: return supers<Q6_K>;
-    default: return {};
+    case TensorType::q4_0:
+      return blocks<Q4_0>;
+    case TensorType::q4_1:
+      return blocks<Q4_1>;
+    case TensorType::q5_0:
+      return blocks<Q5_0>;
+    case TensorType::q5_1:
+      return blocks<Q5_1>;
+    case TensorType::q8_0:
+      return blocks<Q8_0>;
+    case TensorType::q4_k:
+      return supers<Q4_K>;
+    case TensorType::q5_k:
+      return supers<Q5_K>;
+    case TensorType::q6_k:
+      return supers<Q6_K>;
+    default:
+      return {};
   }
 }
 

@@ -1,8 +1,8 @@
 // Dot products of a panel of 32 weight rows with a group of 8 activation rows, any quantised type.
 //
-// As in linear_gemm_avx2.cpp, 4 columns of one activation row meet those of 16 weight rows in one instruction,
-// which here (VNNI) adds four products to 32-bit lanes: nothing can overflow, 8-bit codes are used whole, and
-// an offset comes off where the sums start.
+// As in linear_gemm_avx2.cpp, 4 columns of one activation row meet those of 16 weight rows in one
+// instruction, which here (VNNI) adds four products to 32-bit lanes: nothing can overflow, 8-bit
+// codes are used whole, and an offset comes off where the sums start.
 
 #if defined(__x86_64__)
 #include "backends/cpu/x86/avx512_intrinsics.h"
@@ -38,9 +38,12 @@ using Super = GroupSuper<group_rows>;
 
 constexpr uint32_t n_vectors = 2 * group_rows;  // accumulators: [group row][half of the panel]
 
-CERA_INLINE __m512i load64(const void* from) { return _mm512_loadu_si512(from); }
+CERA_INLINE __m512i load64(const void* from) {
+  return _mm512_loadu_si512(from);
+}
 
-/// acc[2 i + half] += codes of the panel half * activations of group row i, over n_steps times 4 columns.
+/// acc[2 i + half] += codes of the panel half * activations of group row i, over n_steps times 4
+/// columns.
 template <uint32_t n_steps>
 CERA_INLINE void add_products(const uint8_t* codes, const int8_t* q, __m512i acc[n_vectors]) {
   CERA_UNROLL
@@ -59,17 +62,21 @@ CERA_INLINE void add_products(const uint8_t* codes, const int8_t* q, __m512i acc
 }
 
 /// Sums start where an offset of 1 << shift is off all codes (none for shift 0).
-CERA_INLINE void start_sums(const int16_t lane_sums[group_rows][2], int shift, __m512i acc[n_vectors]) {
+CERA_INLINE void start_sums(const int16_t lane_sums[group_rows][2], int shift,
+                            __m512i acc[n_vectors]) {
   alignas(32) int32_t start[group_rows] = {};
   if (shift > 0) {
     const __m256i sums = _mm256_madd_epi16(load32(lane_sums), _mm256_set1_epi16(1));
     store32(start, _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(sums, shift)));
   }
   CERA_UNROLL
-  for (uint32_t i = 0; i < group_rows; ++i) acc[2 * i] = acc[2 * i + 1] = _mm512_set1_epi32(start[i]);
+  for (uint32_t i = 0; i < group_rows; ++i)
+    acc[2 * i] = acc[2 * i + 1] = _mm512_set1_epi32(start[i]);
 }
 
-CERA_INLINE __m512 spread(float x) { return _mm512_set1_ps(x); }
+CERA_INLINE __m512 spread(float x) {
+  return _mm512_set1_ps(x);
+}
 
 template <class F>
 void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_cols, float* out,
@@ -88,7 +95,8 @@ void multiply_blocks(const std::byte* panel, const std::byte* group, uint32_t n_
       const uint32_t at = v % 2 * 16;
       const __m512 d = _mm512_mul_ps(_mm512_loadu_ps(w->d + at), spread(x->d[v / 2]));
       __m512 y = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(acc[v]), _mm512_load_ps(part[v]));
-      if constexpr (F::has_min) y = _mm512_fmadd_ps(_mm512_loadu_ps(w->m + at), spread(x->d_sums[v / 2]), y);
+      if constexpr (F::has_min)
+        y = _mm512_fmadd_ps(_mm512_loadu_ps(w->m + at), spread(x->d_sums[v / 2]), y);
       _mm512_store_ps(part[v], y);
     }
   }
@@ -145,7 +153,8 @@ void multiply_supers(const std::byte* panel, const std::byte* group, uint32_t n_
     for (uint32_t v = 0; v < n_vectors; ++v) {
       const uint32_t at = v % 2 * 16, i = v / 2;
       const __m512 x_d = spread(x->d[i]), d = _mm512_mul_ps(_mm512_loadu_ps(w->d + at), x_d);
-      __m512 y = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(_mm512_load_si512(sums[v])), _mm512_load_ps(s[v]));
+      __m512 y =
+          _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(_mm512_load_si512(sums[v])), _mm512_load_ps(s[v]));
       if constexpr (F::has_min) {
         const __m512 m = _mm512_mul_ps(_mm512_loadu_ps(w->m + at), x_d);
         y = _mm512_fnmadd_ps(m, _mm512_cvtepi32_ps(min_sums<F>(*w, *x, at, i)), y);
@@ -169,15 +178,24 @@ constexpr WeightKernels supers = {nullptr, super_panel_bytes<F, Panel32>, unpack
 
 WeightKernels quantised_panels(TensorType type) {
   switch (type) {
-    case TensorType::q4_0: return blocks<Q4_0>;
-    case TensorType::q4_1: return blocks<Q4_1>;
-    case TensorType::q5_0: return blocks<Q5_0>;
-    case TensorType::q5_1: return blocks<Q5_1>;
-    case TensorType::q8_0: return blocks<Q8_0>;
-    case TensorType::q4_k: return supers<Q4_K>;
-    case TensorType::q5_k: return supers<Q5_K>;
-    case TensorType::q6_k: return supers<Q6_K>;
-    default: return {};
+    case TensorType::q4_0:
+      return blocks<Q4_0>;
+    case TensorType::q4_1:
+      return blocks<Q4_1>;
+    case TensorType::q5_0:
+      return blocks<Q5_0>;
+    case TensorType::q5_1:
+      return blocks<Q5_1>;
+    case TensorType::q8_0:
+      return blocks<Q8_0>;
+    case TensorType::q4_k:
+      return supers<Q4_K>;
+    case TensorType::q5_k:
+      return supers<Q5_K>;
+    case TensorType::q6_k:
+      return supers<Q6_K>;
+    default:
+      return {};
   }
 }
 

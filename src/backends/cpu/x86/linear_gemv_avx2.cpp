@@ -1,5 +1,5 @@
-// Dot products of packed weight rows, read once where they lie, with one activation row (or very few).
-// A row is one sequential stream; the integer work hides behind memory.
+// Dot products of packed weight rows, read once where they lie, with one activation row (or very
+// few). A row is one sequential stream; the integer work hides behind memory.
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -73,7 +73,8 @@ CERA_INLINE __m128 add_quad(const std::byte* const b[4], const RowQuad& x, __m12
   return s;
 }
 
-/// The last 1 to 3 blocks of a row: those that are not there repeat the last one, and their sums are dropped.
+/// The last 1 to 3 blocks of a row: those that are not there repeat the last one, and their sums
+/// are dropped.
 struct Tail {
   size_t offsets[4];
   __m128 present;
@@ -85,12 +86,14 @@ Tail tail_of(uint32_t n_blocks) {
   const uint32_t n = n_blocks % 4;
   for (uint32_t i = 0; i < n; ++i) tail.offsets[i] = i * F::block_bytes;
   for (uint32_t i = n; i < 4 && n > 0; ++i) tail.offsets[i] = tail.offsets[n - 1];
-  tail.present = _mm_castsi128_ps(_mm_cmpgt_epi32(_mm_set1_epi32(int(n)), _mm_setr_epi32(0, 1, 2, 3)));
+  tail.present =
+      _mm_castsi128_ps(_mm_cmpgt_epi32(_mm_set1_epi32(int(n)), _mm_setr_epi32(0, 1, 2, 3)));
   return tail;
 }
 
 template <class F>
-CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const Tail& tail, const RowQuad* x) {
+CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const Tail& tail,
+                               const RowQuad* x) {
   __m128 s = _mm_setzero_ps();
   for (uint32_t i = 0; i < n_blocks / 4; ++i, row += 4 * F::block_bytes, ++x) {
     prefetch(row, 4 * F::block_bytes);
@@ -99,8 +102,8 @@ CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const Ta
     s = add_quad<F>(b, *x, s);
   }
   if (n_blocks % 4 != 0) {
-    const std::byte* const b[4] = {row + tail.offsets[0], row + tail.offsets[1], row + tail.offsets[2],
-                                   row + tail.offsets[3]};
+    const std::byte* const b[4] = {row + tail.offsets[0], row + tail.offsets[1],
+                                   row + tail.offsets[2], row + tail.offsets[3]};
     s = _mm_blendv_ps(s, add_quad<F>(b, *x, s), tail.present);
   }
   s = _mm_add_ps(s, _mm_movehdup_ps(s));
@@ -112,11 +115,14 @@ CERA_INLINE float dot_quad_row(const std::byte* row, uint32_t n_blocks, const Ta
 /// Every lane pair holds the 16-bit word i of its 128-bit lane.
 CERA_INLINE __m256i spread16(__m256i words, uint32_t low, uint32_t high) {
   const char a = char(2 * low), b = char(2 * low + 1), c = char(2 * high), d = char(2 * high + 1);
-  return _mm256_shuffle_epi8(words, _mm256_setr_epi8(a, b, a, b, a, b, a, b, a, b, a, b, a, b, a, b, c,
-                                                     d, c, d, c, d, c, d, c, d, c, d, c, d, c, d));
+  return _mm256_shuffle_epi8(
+      words, _mm256_setr_epi8(a, b, a, b, a, b, a, b, a, b, a, b, a, b, a, b, c, d, c, d, c, d, c,
+                              d, c, d, c, d, c, d, c, d));
 }
 
-CERA_INLINE __m256i both_lanes(__m128i v) { return _mm256_broadcastsi128_si256(v); }
+CERA_INLINE __m256i both_lanes(__m128i v) {
+  return _mm256_broadcastsi128_si256(v);
+}
 
 template <class F>
 CERA_INLINE __m256i add_half(const std::byte* block, uint32_t half, const __m256i scales[4],
@@ -163,8 +169,8 @@ CERA_INLINE float add_super(Q6_K, const std::byte* block, const RowSuper& x, flo
   __m256i acc = _mm256_setzero_si256();
   CERA_UNROLL
   for (uint32_t half = 0; half < 2; ++half) {
-    const __m256i w = both_lanes(half == 0 ? _mm256_castsi256_si128(words)
-                                           : _mm256_extracti128_si256(words, 1));
+    const __m256i w =
+        both_lanes(half == 0 ? _mm256_castsi256_si128(words) : _mm256_extracti128_si256(words, 1));
     const __m256i scales[4] = {spread16(w, 0, 1), spread16(w, 2, 3), spread16(w, 4, 5),
                                spread16(w, 6, 7)};
     acc = add_half<Q6_K>(block, half, scales, x.q, acc);
@@ -208,23 +214,32 @@ void dot_super_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows, c
   const std::byte* row = weight.data + first_row * weight.row_bytes;
   for (uint32_t r = 0; r < n_rows; ++r, row += weight.row_bytes)
     for (uint32_t i = 0; i < n_x; ++i)
-      out[i * out_stride + r] = dot_super_row<F>(row, weight.n_cols / 256,
-                                                 reinterpret_cast<const RowSuper*>(x + i * x_stride));
+      out[i * out_stride + r] = dot_super_row<F>(
+          row, weight.n_cols / 256, reinterpret_cast<const RowSuper*>(x + i * x_stride));
 }
 
 }  // namespace
 
 DotRows quantised_dot_rows(TensorType type) {
   switch (type) {
-    case TensorType::q4_0: return dot_quad_rows<Q4_0>;
-    case TensorType::q4_1: return dot_quad_rows<Q4_1>;
-    case TensorType::q5_0: return dot_quad_rows<Q5_0>;
-    case TensorType::q5_1: return dot_quad_rows<Q5_1>;
-    case TensorType::q8_0: return dot_quad_rows<Q8_0>;
-    case TensorType::q4_k: return dot_super_rows<Q4_K>;
-    case TensorType::q5_k: return dot_super_rows<Q5_K>;
-    case TensorType::q6_k: return dot_super_rows<Q6_K>;
-    default: return nullptr;
+    case TensorType::q4_0:
+      return dot_quad_rows<Q4_0>;
+    case TensorType::q4_1:
+      return dot_quad_rows<Q4_1>;
+    case TensorType::q5_0:
+      return dot_quad_rows<Q5_0>;
+    case TensorType::q5_1:
+      return dot_quad_rows<Q5_1>;
+    case TensorType::q8_0:
+      return dot_quad_rows<Q8_0>;
+    case TensorType::q4_k:
+      return dot_super_rows<Q4_K>;
+    case TensorType::q5_k:
+      return dot_super_rows<Q5_K>;
+    case TensorType::q6_k:
+      return dot_super_rows<Q6_K>;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,6 +1,6 @@
-// Dot products of packed weight rows, read once where they lie, with one activation row (or very few):
-// linear_gemv_avx2.cpp with wider vectors, byte permutations and mask registers. Q8_0 stays with AVX2, which
-// already outruns memory.
+// Dot products of packed weight rows, read once where they lie, with one activation row (or very
+// few): linear_gemv_avx2.cpp with wider vectors, byte permutations and mask registers. Q8_0 stays
+// with AVX2, which already outruns memory.
 
 #if defined(__x86_64__)
 #include "backends/cpu/x86/avx512_intrinsics.h"
@@ -23,14 +23,18 @@ CERA_INLINE void prefetch(const std::byte* at, uint32_t n_bytes) {
     _mm_prefetch(reinterpret_cast<const char*>(at + prefetch_bytes + i), _MM_HINT_T0);
 }
 
-CERA_INLINE __m512i load64(const void* from) { return _mm512_loadu_si512(from); }
-CERA_INLINE __m512i both(__m256i v) { return _mm512_broadcast_i64x4(v); }
+CERA_INLINE __m512i load64(const void* from) {
+  return _mm512_loadu_si512(from);
+}
+CERA_INLINE __m512i both(__m256i v) {
+  return _mm512_broadcast_i64x4(v);
+}
 CERA_INLINE __m512i pair(const void* low, const void* high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(load32(low)), load32(high), 1);
 }
 
-// ---- 32-wide types with nibbles: four blocks, 72 to 96 bytes, are two vectors, from which one permutation
-// takes what belongs together. Lanes hold blocks 0 2 1 3, as RowQuad does. ----
+// ---- 32-wide types with nibbles: four blocks, 72 to 96 bytes, are two vectors, from which one
+// permutation takes what belongs together. Lanes hold blocks 0 2 1 3, as RowQuad does. ----
 
 struct Bytes64 {
   alignas(64) uint8_t at[64];
@@ -73,7 +77,8 @@ struct Quad {
 
   CERA_INLINE explicit Quad(const std::byte* blocks)
       : low(load64(blocks)),
-        high(_mm512_maskz_loadu_epi8((uint64_t{1} << (4 * F::block_bytes - 64)) - 1, blocks + 64)) {}
+        high(_mm512_maskz_loadu_epi8((uint64_t{1} << (4 * F::block_bytes - 64)) - 1, blocks + 64)) {
+  }
   /// The first n blocks only; zeros stand for the others.
   CERA_INLINE Quad(const std::byte* blocks, uint32_t n) {
     const uint32_t bytes = n * F::block_bytes;
@@ -107,7 +112,8 @@ struct Quad {
   }
   CERA_INLINE __m128 add_to(__m128 s, const RowQuad& x) const {
     __m128i sums = dot(x);
-    if constexpr (F::offset_shift > 0) sums = _mm_sub_epi32(sums, _mm_slli_epi32(load16(x.sums), F::offset_shift));
+    if constexpr (F::offset_shift > 0)
+      sums = _mm_sub_epi32(sums, _mm_slli_epi32(load16(x.sums), F::offset_shift));
     const __m128i halves = _mm512_castsi512_si128(take(scales));
     const __m128 d = _mm_mul_ps(_mm_cvtph_ps(halves), _mm_loadu_ps(x.d));
     s = _mm_fmadd_ps(d, _mm_cvtepi32_ps(sums), s);
@@ -170,8 +176,8 @@ template <uint32_t bits>
 struct Super {
   using F = KNibbles<bits>;
   // Even sub-blocks lie in low nibbles, odd ones in high nibbles.
-  static constexpr Words32 index[4] = {scale_index(16, 0, 2), scale_index(16, 1, 2), scale_index(16, 4, 2),
-                                       scale_index(16, 5, 2)};
+  static constexpr Words32 index[4] = {scale_index(16, 0, 2), scale_index(16, 1, 2),
+                                       scale_index(16, 4, 2), scale_index(16, 5, 2)};
 
   static CERA_INLINE __m512i with_fifth(__m512i nibbles, __m512i fifth, uint32_t sub_block) {
     if constexpr (bits == 5) {
@@ -210,19 +216,21 @@ struct Super {
 
 struct SuperQ6 {
   using F = Q6_K;
-  static constexpr Words32 index[4] = {scale_index(8, 0, 1), scale_index(8, 4, 1), scale_index(8, 8, 1),
-                                       scale_index(8, 12, 1)};
+  static constexpr Words32 index[4] = {scale_index(8, 0, 1), scale_index(8, 4, 1),
+                                       scale_index(8, 8, 1), scale_index(8, 12, 1)};
 
   static CERA_INLINE float add(const std::byte* block, const RowSuper& x, float s) {
     const __m256i words = _mm256_cvtepi8_epi16(load16(block + F::scales_at));
     const __m512i nibble = _mm512_set1_epi8(15), bits = _mm512_set1_epi8(0x30);
-    // Rotations that bring the bit pairs of codes 0..31 and 32..63 (64..95 and 96..127) to bits 4 and 5.
+    // Rotations that bring the bit pairs of codes 0..31 and 32..63 (64..95 and 96..127) to bits 4
+    // and 5.
     const __m512i left = _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2);
     const __m512i right = _mm512_setr_epi64(0, 0, 0, 0, 2, 2, 2, 2);
     __m512i acc = _mm512_setzero_si512();
     CERA_UNROLL
     for (uint32_t half = 0; half < 2; ++half) {
-      const __m512i v = load64(block + 64 * half), high = both(load32(block + F::high_at + 32 * half));
+      const __m512i v = load64(block + 64 * half),
+                    high = both(load32(block + F::high_at + 32 * half));
       const __m512i first = _mm512_and_si512(_mm512_rolv_epi64(high, left), bits);
       const __m512i second = _mm512_and_si512(_mm512_rorv_epi64(high, right), bits);
       const __m512i a = _mm512_or_si512(_mm512_and_si512(v, nibble), first);
@@ -269,22 +277,30 @@ void dot_super_rows(const Weight& weight, uint32_t first_row, uint32_t n_rows, c
   const std::byte* row = weight.data + first_row * weight.row_bytes;
   for (uint32_t r = 0; r < n_rows; ++r, row += weight.row_bytes)
     for (uint32_t i = 0; i < n_x; ++i)
-      out[i * out_stride + r] = dot_super_row<S>(row, weight.n_cols / 256,
-                                                 reinterpret_cast<const RowSuper*>(x + i * x_stride));
+      out[i * out_stride + r] = dot_super_row<S>(
+          row, weight.n_cols / 256, reinterpret_cast<const RowSuper*>(x + i * x_stride));
 }
 
 }  // namespace
 
 DotRows quantised_dot_rows(TensorType type) {
   switch (type) {
-    case TensorType::q4_0: return dot_quad_rows<Q4_0>;
-    case TensorType::q4_1: return dot_quad_rows<Q4_1>;
-    case TensorType::q5_0: return dot_quad_rows<Q5_0>;
-    case TensorType::q5_1: return dot_quad_rows<Q5_1>;
-    case TensorType::q4_k: return dot_super_rows<Super<4>>;
-    case TensorType::q5_k: return dot_super_rows<Super<5>>;
-    case TensorType::q6_k: return dot_super_rows<SuperQ6>;
-    default: return avx2::quantised_dot_rows(type);
+    case TensorType::q4_0:
+      return dot_quad_rows<Q4_0>;
+    case TensorType::q4_1:
+      return dot_quad_rows<Q4_1>;
+    case TensorType::q5_0:
+      return dot_quad_rows<Q5_0>;
+    case TensorType::q5_1:
+      return dot_quad_rows<Q5_1>;
+    case TensorType::q4_k:
+      return dot_super_rows<Super<4>>;
+    case TensorType::q5_k:
+      return dot_super_rows<Super<5>>;
+    case TensorType::q6_k:
+      return dot_super_rows<SuperQ6>;
+    default:
+      return avx2::quantised_dot_rows(type);
   }
 }
 

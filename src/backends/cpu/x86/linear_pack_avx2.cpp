@@ -1,4 +1,5 @@
-// Quantises activations (ops::quantise_activations, the same bits) and packs them for the AVX2 kernels.
+// Quantises activations (ops::quantise_activations, the same bits) and packs them for the AVX2
+// kernels.
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,7 +17,8 @@ namespace {
 
 constexpr uint32_t infinity_bits = 0x7f800000, nan_bits = 0x7fc00000;
 
-/// The largest |x| of 32 values, as lanes. Magnitudes compare as integers, and non-finite ones are the largest.
+/// The largest |x| of 32 values, as lanes. Magnitudes compare as integers, and non-finite ones are
+/// the largest.
 inline __m256i magnitude32(const float* x) {
   const __m256i mask = _mm256_set1_epi32(0x7fffffff);
   const auto load = [&](int i) {
@@ -50,7 +52,8 @@ inline __m256i quantise32(const float* x, float inverse) {
   const auto code = [&](int i) {
     return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), factor));
   };
-  const __m256i low = _mm256_packs_epi32(code(0), code(1)), high = _mm256_packs_epi32(code(2), code(3));
+  const __m256i low = _mm256_packs_epi32(code(0), code(1)),
+                high = _mm256_packs_epi32(code(2), code(3));
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
 }
@@ -79,7 +82,9 @@ inline Sums sums_of(__m256i q) {
 
 // ---- rows ----
 
-size_t quad_row_bytes(uint32_t n_cols) { return quads_of(n_cols) * sizeof(RowQuad); }
+size_t quad_row_bytes(uint32_t n_cols) {
+  return quads_of(n_cols) * sizeof(RowQuad);
+}
 
 void pack_quad_row(const float* x, uint32_t n_cols, std::byte* to) {
   RowQuad* quads = reinterpret_cast<RowQuad*>(to);
@@ -91,8 +96,10 @@ void pack_quad_row(const float* x, uint32_t n_cols, std::byte* to) {
     const __m256i q = quantise32(x, scale.inverse);
     const Sums sums = sums_of(q);
     const uint32_t i = b % 4;
-    _mm_store_si128(reinterpret_cast<__m128i*>(quad.q[0][i & 1][i >> 1]), _mm256_castsi256_si128(q));
-    _mm_store_si128(reinterpret_cast<__m128i*>(quad.q[1][i & 1][i >> 1]), _mm256_extracti128_si256(q, 1));
+    _mm_store_si128(reinterpret_cast<__m128i*>(quad.q[0][i & 1][i >> 1]),
+                    _mm256_castsi256_si128(q));
+    _mm_store_si128(reinterpret_cast<__m128i*>(quad.q[1][i & 1][i >> 1]),
+                    _mm256_extracti128_si256(q, 1));
     quad.d[i] = scale.d;
     quad.sums[i] = sums.low + sums.high;
     quad.d_sums[i] = scale.d * float(sums.low + sums.high);
@@ -105,7 +112,9 @@ Scale scale256(const float* x) {
   return scale_of(largest(magnitude));
 }
 
-size_t super_row_bytes(uint32_t n_cols) { return n_cols / 256 * sizeof(RowSuper); }
+size_t super_row_bytes(uint32_t n_cols) {
+  return n_cols / 256 * sizeof(RowSuper);
+}
 
 void pack_super_row(const float* x, uint32_t n_cols, std::byte* to) {
   RowSuper* super = reinterpret_cast<RowSuper*>(to);
@@ -133,12 +142,13 @@ inline void interleave(const __m256i q[4], int8_t* to, size_t step) {
                         _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
   for (int i = 0; i < 4; ++i) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + step * i), _mm256_castsi256_si128(v[i]));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + step * (4 + i)), _mm256_extracti128_si256(v[i], 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + step * (4 + i)),
+                     _mm256_extracti128_si256(v[i], 1));
   }
 }
 
-/// Sums over the columns 0 1, 4 5, ... and 2 3, 6 7, ... of each half: int16 pairs in the low 32 bits of each
-/// 128-bit lane.
+/// Sums over the columns 0 1, 4 5, ... and 2 3, 6 7, ... of each half: int16 pairs in the low 32
+/// bits of each 128-bit lane.
 inline __m256i lane_sums16(__m256i q) {
   __m256i s = _mm256_maddubs_epi16(_mm256_set1_epi8(1), q);
   s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0x4e));
@@ -159,7 +169,9 @@ inline void store_pair(int16_t* to, __m128i pair) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
-inline int32_t sum_of_pair(const int16_t* pair) { return int32_t(pair[0]) + pair[1]; }
+inline int32_t sum_of_pair(const int16_t* pair) {
+  return int32_t(pair[0]) + pair[1];
+}
 
 template <uint32_t n>
 size_t group_block_bytes(uint32_t n_cols) {

@@ -1,9 +1,10 @@
 #pragma once
-// Panels: weight rows unpacked for many activation rows, codes as [column / 4][row][4]. Included inside a
-// region, after linear_codes_avx2.h.
+// Panels: weight rows unpacked for many activation rows, codes as [column / 4][row][4]. Included
+// inside a region, after linear_codes_avx2.h.
 //
-// A tier describes its panels by a Layout: how many rows; whether 8-bit codes are split in two planes of four
-// bits, high and low (otherwise they are biased by 128); how a sub-block's scale is stored.
+// A tier describes its panels by a Layout: how many rows; whether 8-bit codes are split in two
+// planes of four bits, high and low (otherwise they are biased by 128); how a sub-block's scale is
+// stored.
 
 namespace cera::cpu::avx2 {
 namespace {
@@ -50,12 +51,15 @@ void transpose_codes(const uint8_t* from, size_t stride, uint8_t* to) {
                           _mm256_unpacklo_epi64(b, d), _mm256_unpackhi_epi64(b, d)};
     for (uint32_t i = 0; i < 4; ++i) {
       _mm_store_si128(reinterpret_cast<__m128i*>(to + 4 * rows * i), _mm256_castsi256_si128(v[i]));
-      _mm_store_si128(reinterpret_cast<__m128i*>(to + 4 * rows * (i + 4)), _mm256_extracti128_si256(v[i], 1));
+      _mm_store_si128(reinterpret_cast<__m128i*>(to + 4 * rows * (i + 4)),
+                      _mm256_extracti128_si256(v[i], 1));
     }
   }
 }
 
-CERA_INLINE void store32(void* to, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(to), v); }
+CERA_INLINE void store32(void* to, __m256i v) {
+  _mm256_store_si256(static_cast<__m256i*>(to), v);
+}
 
 /// The rows of a panel; those past the weight's end repeat the last one.
 template <uint32_t n>
@@ -107,8 +111,8 @@ void unpack_blocks(const Weight& weight, uint32_t first_row, std::byte* panel) {
 }
 
 template <class Layout, uint32_t bits>
-CERA_INLINE void unpack_scales(KNibbles<bits>, const PanelSource<Layout::rows>& source, size_t offset,
-                               SuperPanel<KNibbles<bits>, Layout>& to) {
+CERA_INLINE void unpack_scales(KNibbles<bits>, const PanelSource<Layout::rows>& source,
+                               size_t offset, SuperPanel<KNibbles<bits>, Layout>& to) {
   for (uint32_t r = 0; r < Layout::rows; ++r) {
     alignas(16) uint8_t bytes[16];
     _mm_store_si128(reinterpret_cast<__m128i*>(bytes),

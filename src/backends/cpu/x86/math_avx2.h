@@ -1,13 +1,14 @@
 #pragma once
-// ops/math.h eight values at a time, the same operations in the same order. Included inside an AVX2 region
-// (avx2_begin.h), after <immintrin.h> and ops/math.h.
+// ops/math.h eight values at a time, the same operations in the same order. Included inside an AVX2
+// region (avx2_begin.h), after <immintrin.h> and ops/math.h.
 
 namespace cera::cpu::avx2 {
 namespace {
 
 inline __m256 exp8(__m256 x) {
   const __m256 too_low = _mm256_cmp_ps(x, _mm256_set1_ps(math::kExpLow), _CMP_LT_OQ);
-  x = _mm256_min_ps(_mm256_set1_ps(math::kExpHigh), x);  // the second operand, so NaN, wins if unordered
+  x = _mm256_min_ps(_mm256_set1_ps(math::kExpHigh),
+                    x);  // the second operand, so NaN, wins if unordered
   const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(math::kLog2e)),
                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-math::kLn2High), x);

@@ -1,13 +1,14 @@
 #pragma once
-// ops/math.h sixteen values at a time, the same operations in the same order. Included inside an avx512 region,
-// after the intrinsics and ops/math.h.
+// ops/math.h sixteen values at a time, the same operations in the same order. Included inside an
+// avx512 region, after the intrinsics and ops/math.h.
 
 namespace cera::cpu::avx512 {
 namespace {
 
 inline __m512 exp16(__m512 x) {
   const __mmask16 not_low = _mm512_cmp_ps_mask(x, _mm512_set1_ps(math::kExpLow), _CMP_NLT_UQ);
-  x = _mm512_min_ps(_mm512_set1_ps(math::kExpHigh), x);  // the second operand, so NaN, wins if unordered
+  x = _mm512_min_ps(_mm512_set1_ps(math::kExpHigh),
+                    x);  // the second operand, so NaN, wins if unordered
   const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(math::kLog2e)),
                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-math::kLn2High), x);

@@ -10,7 +10,8 @@
 namespace cera::cpu::avx2 {
 namespace {
 
-/// y0 = x0 * c - x1 * s; y1 = x0 * s + x1 * c, from element `i` (a multiple of 8) on; returns where it stopped.
+/// y0 = x0 * c - x1 * s; y1 = x0 * s + x1 * c, from element `i` (a multiple of 8) on; returns where
+/// it stopped.
 uint32_t rotate_halves(float* head, uint32_t n, const float* c, const float* s) {
   uint32_t i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -52,7 +53,8 @@ void rotate(float* head, const RopeSpec& rope, const float* c, const float* s) {
   }
 }
 
-/// Eight values as ops::store_f16 has them. The second operand of min and max, NaN included, wins if unordered.
+/// Eight values as ops::store_f16 has them. The second operand of min and max, NaN included, wins
+/// if unordered.
 __m128i store8(__m256 x) {
   x = _mm256_max_ps(_mm256_set1_ps(-65504.0f), _mm256_min_ps(_mm256_set1_ps(65504.0f), x));
   return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -90,13 +92,17 @@ constexpr RopeStoreKernels kKernels = {rotate, {store_f16, store_f32}, "avx2"};
 
 }  // namespace
 
-const RopeStoreKernels* rope_store_kernels() { return &kKernels; }
+const RopeStoreKernels* rope_store_kernels() {
+  return &kKernels;
+}
 
 }  // namespace cera::cpu::avx2
 
 #include "backends/cpu/x86/avx2_end.h"
 #else
 namespace cera::cpu::avx2 {
-const RopeStoreKernels* rope_store_kernels() { return nullptr; }
+const RopeStoreKernels* rope_store_kernels() {
+  return nullptr;
+}
 }  // namespace cera::cpu::avx2
 #endif

@@ -34,13 +34,17 @@ constexpr ShortConvKernels kKernels = {conv_row, "avx2"};
 
 }  // namespace
 
-const ShortConvKernels* short_conv_kernels() { return &kKernels; }
+const ShortConvKernels* short_conv_kernels() {
+  return &kKernels;
+}
 
 }  // namespace cera::cpu::avx2
 
 #include "backends/cpu/x86/avx2_end.h"
 #else
 namespace cera::cpu::avx2 {
-const ShortConvKernels* short_conv_kernels() { return nullptr; }
+const ShortConvKernels* short_conv_kernels() {
+  return nullptr;
+}
 }  // namespace cera::cpu::avx2
 #endif
