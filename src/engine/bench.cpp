@@ -94,8 +94,9 @@ class OpTimes {
   std::vector<OpTime> sorted() const {
     std::vector<OpTime> result;
     for (const auto& [key, time] : times_) result.push_back(time);
-    std::stable_sort(result.begin(), result.end(),
-                     [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+    std::sort(result.begin(), result.end(), [](const OpTime& a, const OpTime& b) {
+      return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+    });
     return result;
   }
 

@@ -143,8 +143,9 @@ TEST(Sampler, TopKAgreesWithASort) {
     o.top_k = uint32_t(1 + random.below(10));
     std::vector<TokenId> ids(logits.size());
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = TokenId(i);
-    std::stable_sort(ids.begin(), ids.end(),
-                     [&](TokenId a, TokenId b) { return logits[size_t(a)] > logits[size_t(b)]; });
+    std::sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) {
+      return std::pair(-logits[size_t(a)], a) < std::pair(-logits[size_t(b)], b);
+    });
     ids.resize(o.top_k);
     std::sort(ids.begin(), ids.end());
     EXPECT_EQ(keys(shares(o, logits, 400)), ids);

@@ -227,8 +227,8 @@ TEST(JinjaLimits, HugeTextIsAnErrorBeforeItIsMade) {
       "{{ [1] | batch(1000000000, 'x') | list }}",
       "{{ [1] | slice(1000000000) | list }}",
       "{% for i in range(100000) %}{{ 'a' * 10000 }}{% endfor %}",
-      "{% set ns = namespace(x=['a' * 1000000]) %}{% for i in range(1000) %}{% set ns.x = ns.x + "
-      "['b' * 1000000] %}{% endfor %}",
+      ("{% set ns = namespace(x=['a' * 1000000]) %}{% for i in range(1000) %}{% set ns.x = ns.x + "
+       "['b' * 1000000] %}{% endfor %}"),
   };
   for (const char* source : sources) {
     expect_stopped(source, "");
