@@ -115,8 +115,9 @@ TEST(CpuState, SnapshotsMoveBetweenSlotsAndCells) {
 
 TEST(CpuState, SnapshotOfTheFirstCellsIsPaddedWithZeros) {
   const auto state = make();
-  std::fill_n(state->conv_column(0, 0, 65), 5,
-              9.0f);  // the ring's last column: of cell -1, if at all
+  for (uint32_t cell = 1; cell < state->conv_ring(0); ++cell) {
+    std::fill_n(state->conv_column(0, 0, cell), 5, 9.0f);  // left by another sequence
+  }
   std::fill_n(state->conv_column(0, 0, 0), 5, 1.0f);
   std::vector<std::byte> bytes(state->snapshot_bytes());
   state->save_snapshot(0, 1, bytes);
