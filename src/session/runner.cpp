@@ -52,7 +52,7 @@ Result<void> Runner::check(std::span<const RunInput> inputs) const {
     n_rows += input.tokens.size();
     n_outputs += input.n_outputs;
     for (const text::TokenId token : input.tokens)
-      if (token < 0 || uint32_t(token) >= vocab_size())
+      if (uint32_t(token) >= vocab_size())  // negative ones too
         return fail(ErrorCode::invalid_argument, "tokens",
                     "token {} is not in the model's vocabulary of {}", token, vocab_size());
   }

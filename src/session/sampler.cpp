@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "base/assert.h"
 #include "ops/math.h"
 
 namespace cera {
@@ -211,6 +212,7 @@ void Sampler::cut_min_p() {
 }
 
 TokenId Sampler::draw() {
+  CERA_ASSERT(!candidates_.empty());
   double total = 0;
   for (const Candidate& c : candidates_) total += double(c.weight);
   double left = random_.uniform() * total;

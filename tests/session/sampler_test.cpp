@@ -231,6 +231,11 @@ TEST(Sampler, FiltersRunInTheDocumentedOrder) {
   EXPECT_EQ(shares(o, logits, 1000).size(), 3u);
   o.temperature = 0.5f;
   EXPECT_EQ(shares(o, logits, 1000).size(), 2u);
+  // Min-p comes after top-p: it would leave {0.4, 0.3}, of which the first alone reaches 0.55.
+  o = plain(13);
+  o.top_p = 0.55f;
+  o.min_p = 0.7f;
+  EXPECT_EQ(shares(o, logs({0.4f, 0.3f, 0.15f, 0.15f}), 500).size(), 2u);
 }
 
 TEST(Sampler, PenaltiesAreExact) {

@@ -126,6 +126,7 @@ class SequenceTest : public testing::Test {
     std::map<uint32_t, uint32_t> references;
     for (const Tracked& t : all) {
       ASSERT_EQ(t.sequence.length(), t.expected.size());
+      ASSERT_EQ(t.sequence.view().pages.size(), (t.expected.size() + kPageCells - 1) / kPageCells);
       for (const uint32_t page : t.sequence.view().pages) ++references[page];
       for (uint32_t i = 0; i < t.sequence.length(); ++i)
         ASSERT_EQ(cell(t.sequence, i), t.expected[i]) << "cell " << i;
