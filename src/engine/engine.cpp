@@ -104,8 +104,8 @@ Result<Prompt> Engine::encode_raw(std::string_view text) const {
   return prompt;
 }
 
-Result<Prompt> Engine::encode_chat(const nlohmann::ordered_json& messages,
-                                   const nlohmann::ordered_json& arguments) const {
+Result<Prompt> Engine::encode_chat(nlohmann::ordered_json messages,
+                                   nlohmann::ordered_json arguments) const {
   if (!chat_template_source_)
     return fail(ErrorCode::not_found, "tokenizer.chat_template",
                 "the model has no chat template; give one with --chat-template, or use --raw");
@@ -114,8 +114,8 @@ Result<Prompt> Engine::encode_chat(const nlohmann::ordered_json& messages,
     return id ? std::string(tokenizer_->token_bytes(*id)) : std::string();
   };
   text::TemplateInputs inputs;
-  inputs.messages = std::make_shared<const nlohmann::ordered_json>(messages);
-  inputs.arguments = std::make_shared<const nlohmann::ordered_json>(arguments);
+  inputs.messages = std::make_shared<const nlohmann::ordered_json>(std::move(messages));
+  inputs.arguments = std::make_shared<const nlohmann::ordered_json>(std::move(arguments));
   inputs.bos_token = spelling(tokenizer_->bos());
   inputs.eos_token = spelling(tokenizer_->eos());
   CERA_TRY(const SpanText rendered, chat_template->render(inputs));

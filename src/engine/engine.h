@@ -78,8 +78,8 @@ class Engine {
   Result<Prompt> encode_raw(std::string_view text) const;
   /// messages: an array of {role, content}. Rendered with the generation prompt; as in transformers
   /// the template alone decides about BOS. Errors of the template carry line and column.
-  Result<Prompt> encode_chat(const nlohmann::ordered_json& messages,
-                             const nlohmann::ordered_json& arguments) const;
+  Result<Prompt> encode_chat(nlohmann::ordered_json messages,
+                             nlohmann::ordered_json arguments) const;
 
  private:
   Engine() = default;

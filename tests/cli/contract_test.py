@@ -155,6 +155,9 @@ class RunTest(ContractTest):
         self.assertEqual(self.out(*m, "--template-arg", "start=w"), "xyzé世!")
         self.assertEqual(self.out(*m, "--template-arg", "start=4", "--max-tokens", 3), "678")
         self.assertEqual(self.out(*m, "--template-arg", 'start="v"'), "wxyzé世!")
+        deep = "start=" + 50000 * "["  # as a string it is too long a prompt, as JSON too deep
+        self.fails(1, *m, "--template-arg", deep, says="50001 tokens do not fit")
+        self.fails(2, *m, "--template-arg", deep + 50000 * "]", says="nested deeper")
 
     def test_a_model_without_template_completes(self):
         m = ("run", "-m", model("plain", "--no-template"), "-p", "w")
@@ -321,6 +324,7 @@ class PerplexityTest(ContractTest):
         self.assertEqual(result["reference"]["same_top1"], 1)
         self.assertIn("KL:", self.out(*m, "--reference", saved))
         self.fails(2, *m, "--reference", saved, "--context-size", 32)
+        self.fails(2, *m, "--reference", saved, "--save-logits", saved, says="overwrite")
         self.fails(1, *m, "--reference", text, says="not a file of log-probabilities")
 
     def test_too_little_text(self):

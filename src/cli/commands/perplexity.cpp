@@ -1,5 +1,6 @@
 #include "engine/perplexity.h"
 
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -65,6 +66,9 @@ struct Perplexity {
   }
 
   Result<void> run() const {
+    std::error_code ignored;  // of files that do not exist yet
+    if (std::filesystem::equivalent(reference_path, save_path, ignored))
+      return fail(ErrorCode::invalid_argument, "--save-logits", "it would overwrite the reference");
     EngineOptions options = model.engine();
     std::optional<LogitsFile> reference;
     if (!reference_path.empty()) {

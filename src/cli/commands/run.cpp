@@ -69,7 +69,7 @@ struct Run {
     return answer(*engine, prompt, sampler);
   }
 
-  Result<Prompt> encode(const Engine& engine, const std::string& text) const {
+  Result<Prompt> encode(const Engine& engine, const std::string& text) {
     if (raw) return engine.encode_raw(text);
     if (!engine.has_chat_template()) {
       if (!system.empty() || !template_args.empty())
@@ -83,7 +83,7 @@ struct Run {
     ordered_json messages = ordered_json::array();
     if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
     messages.push_back({{"role", "user"}, {"content", text}});
-    return engine.encode_chat(messages, arguments);
+    return engine.encode_chat(std::move(messages), std::move(arguments));
   }
 
   Result<void> answer(Engine& engine, const Prompt& prompt, Sampler& sampler) const {
