@@ -1,5 +1,6 @@
 // Speed of attention and rope_store: GFLOPS of prefill (two operations per multiply-add, visible
 // cells only), GB/s of keys and values in decode, against this machine's FMA and read roofs.
+// Speeds are per second of processor time, so those of several threads are of one of them.
 //
 // usage: bench_attention [threads]
 
