@@ -19,8 +19,8 @@ struct Case {
 class ProvenanceOf : public testing::TestWithParam<Case> {};
 
 TEST_P(ProvenanceOf, IsKept) {
-  const Json variables = {
-      {"c", "ab"}, {"s", " ab cd "}, {"d", {{"k", "v"}}}, {"l", {"x", "y"}}, {"n", 7}};
+  const Json variables = {{"c", "ab"},         {"q", "a\"<b"},    {"s", " ab cd "},
+                          {"d", {{"k", "v"}}}, {"l", {"x", "y"}}, {"n", 7}};
   EXPECT_EQ(marked(render(std::string("{{ ") + GetParam().expression + " }}", variables)),
             GetParam().expected)
       << GetParam().expression;
@@ -71,6 +71,8 @@ constexpr Case kCases[] = {
     {"'{}-{x}'.format(c, x='T')", "«ab»-T"},
     {"'{:*^6}'.format(c)", "**«ab»**"},
     {"c | tojson", "\"«ab»\""},
+    {"q | tojson", "\"«a\\\"<b»\""},
+    {"q | e", "«a&#34;&lt;b»"},
     {"d | tojson", "{\"«k»\": \"«v»\"}"},
     {"{'T': c} | tojson(indent=1)", "{\n \"T\": \"«ab»\"\n}"},
     {"(c + '\"') | tojson", "\"«ab»\\\"\""},
